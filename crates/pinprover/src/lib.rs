@@ -1,0 +1,1 @@
+//! The parts of the `pinprover` tool: file formats, built-in circuits, commands.

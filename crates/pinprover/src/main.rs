@@ -1,0 +1,3 @@
+//! The `pinprover` command-line tool.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Memory budget, pinned pool and prover over the bellperson fork.

@@ -1,0 +1,2 @@
+//! The fork.
+pub use upstream::*;
