@@ -1,22 +1,23 @@
 //! An owned block of memory that frees itself by the functions it came from.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
-
+use crate::answer::fits_address_space;
+use crate::contain::contain;
 use crate::sync::Arc;
 use crate::vtable::{Origin, RawBlock, Residency};
 use crate::AllocError;
 
 /// Memory from a registered allocator. Dropping it gives it back to that allocator, exactly once.
 ///
-/// The bytes are initialised but hold anything. The block itself hands out only a raw pointer: who stores values in it
-/// keeps them apart and drops them before the block.
+/// The bytes are initialised but hold anything. The block itself hands out only a raw pointer: who stores
+/// values in it keeps them apart and drops them before the block.
 #[derive(Debug)]
 pub struct Block {
     raw: RawBlock,
     origin: Arc<Origin>,
 }
 
-// SAFETY: a block owns its bytes alone (contract of `VTable::allocate`), and its functions may be called from any thread.
+// SAFETY: a block owns its bytes alone (contract of `VTable::allocate`), and its functions may be called from
+// any thread.
 unsafe impl Send for Block {}
 // SAFETY: through `&Block` only plain values can be read; the pointer it gives is raw and its use is unsafe.
 unsafe impl Sync for Block {}
@@ -30,17 +31,21 @@ impl Block {
         Self { raw, origin }
     }
 
-    /// The first byte. Valid for reads and writes of [`size`](Self::size) bytes while the block lives.
+    /// The first byte. Valid for reads and writes of [`size`](Self::size) bytes while the block lives;
+    /// growing the block does not move it.
     pub fn as_ptr(&self) -> *mut u8 {
         self.raw.ptr.as_ptr()
     }
 
-    /// Usable bytes. May be more than was asked for, never less.
+    /// Usable bytes. May be more than was asked for, never less; at most `isize::MAX`.
     pub fn size(&self) -> usize {
         self.raw.size
     }
 
     /// Where the bytes live.
+    ///
+    /// Growth may leave a block of several regions: what this says holds for a copy of the whole block only
+    /// after [`seal`](Self::seal).
     pub fn residency(&self) -> Residency {
         self.raw.residency
     }
@@ -55,10 +60,13 @@ impl Block {
         &self.raw
     }
 
-    /// Grows in place to at least `min_size` bytes. Address and contents stay.
+    /// Grows in place to at least `min_size` bytes. Address and contents stay; the bytes gained are
+    /// initialised but hold anything. Asking for no more than the block has does nothing.
     ///
     /// # Errors
-    /// Whatever the allocator answers; the block is unchanged and the caller may move to a larger one.
+    /// [`AllocError::CapacityOverflow`] if `min_size` passes `isize::MAX`, [`AllocError::BrokenAllocator`] if
+    /// the allocator panicked or named an impossible size, otherwise whatever it answers. The block is
+    /// unchanged and the caller may move to a larger one.
     pub fn grow(&mut self, min_size: usize) -> Result<(), AllocError> {
         if min_size <= self.raw.size {
             return Ok(());
@@ -67,21 +75,20 @@ impl Block {
             return Err(AllocError::CapacityOverflow { count: min_size, element_size: 1 });
         }
         let (grow, state, raw) = (self.origin.vtable.grow, self.origin.state, self.raw);
-        // SAFETY: the block is live and borrowed mutably, so no one else uses it; `min_size > raw.size` was checked;
-        // `state` is alive because `self.origin` is.
-        let grown = catch_unwind(AssertUnwindSafe(|| unsafe { grow(state, &raw, min_size) }));
-        match grown {
-            Ok(Ok(size)) if size >= min_size => {
+        // SAFETY: the block is live and borrowed mutably, so no one else uses it; `min_size > raw.size` was
+        // checked; `state` is alive because `self.origin` is.
+        let answer = contain(|| unsafe { grow(state, &raw, min_size) });
+        let broken = |what| Err(AllocError::BrokenAllocator { requested: min_size, what });
+        match answer {
+            None => broken("its grow function panicked"),
+            Some(Err(e)) => Err(e),
+            Some(Ok(size)) if size < min_size => broken("it grew a block to less than was asked for"),
+            Some(Ok(size)) if !fits_address_space(raw.ptr.addr().get(), size) => {
+                broken("it grew a block past the end of the address space")
+            }
+            Some(Ok(size)) => {
                 self.raw.size = size;
                 Ok(())
-            }
-            Ok(Ok(_)) => Err(AllocError::BrokenAllocator {
-                requested: min_size,
-                what: "it grew a block to less than was asked for",
-            }),
-            Ok(Err(e)) => Err(e),
-            Err(_) => {
-                Err(AllocError::BrokenAllocator { requested: min_size, what: "its grow function panicked" })
             }
         }
     }
@@ -89,12 +96,14 @@ impl Block {
     /// Makes the block one region, ready for a device. See [`VTable::seal`](crate::VTable::seal).
     ///
     /// # Errors
-    /// Whatever the allocator answers. The contents are whole; the block counts as [`Residency::Pageable`] from then on.
+    /// [`AllocError::BrokenAllocator`] if the allocator panicked, otherwise whatever it answers. The contents
+    /// are whole; the block counts as [`Residency::Pageable`] from then on.
     pub fn seal(&mut self) -> Result<(), AllocError> {
         let (seal, state, raw) = (self.origin.vtable.seal, self.origin.state, self.raw);
-        // SAFETY: the block is live and borrowed mutably; `state` is alive because `self.origin` is.
-        let sealed = catch_unwind(AssertUnwindSafe(|| unsafe { seal(state, &raw) }));
-        let sealed = sealed.unwrap_or(Err(AllocError::BrokenAllocator {
+        // SAFETY: the block is live and borrowed mutably, so no one else uses it; `state` is alive because
+        // `self.origin` is.
+        let answer = contain(|| unsafe { seal(state, &raw) });
+        let sealed = answer.unwrap_or(Err(AllocError::BrokenAllocator {
             requested: raw.size,
             what: "its seal function panicked",
         }));
@@ -106,10 +115,10 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let (free, state, raw) = (self.origin.vtable.free, self.origin.state, self.raw);
-        // SAFETY: `raw` came from this origin (`Block::new`) and a block is dropped once; its size is kept true by `grow`;
-        // `state` is alive because `self.origin` is dropped after this body.
-        let freed = catch_unwind(AssertUnwindSafe(|| unsafe { free(state, raw) }));
+        // SAFETY: `raw` came from this origin (`Block::new`) and a block is dropped once; its size is kept
+        // true by `grow`; `state` is alive because `self.origin` is dropped after this body.
+        let freed = contain(|| unsafe { free(state, raw) });
         // A panic in `free` leaks the block; unwinding out of a drop could abort the process.
-        drop(freed);
+        let _: Option<()> = freed;
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-/// Why an allocation, or the growth of a block, was refused. All sizes are in bytes.
+/// Why an allocation, the growth or the sealing of a block was refused. All sizes are in bytes.
 ///
-/// The caller can always go on with ordinary memory; nothing stays allocated.
+/// After a refused allocation nothing stays allocated; after a refused growth or seal the block and its
+/// contents are as they were. The caller can always go on with ordinary memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocError {
@@ -12,7 +13,8 @@ pub enum AllocError {
     NotRegistered,
     /// The caller asked for no bytes. Its own mistake: it has nothing to store.
     ZeroSize,
-    /// `count * element_size` does not fit an allocation. The caller's own mistake.
+    /// `count * element_size` passes `isize::MAX`, more than any allocation can have. The caller's own
+    /// mistake. A group of blocks, or a growth, is counted in elements of one byte.
     CapacityOverflow {
         /// Elements asked for.
         count: usize,
@@ -48,6 +50,13 @@ pub enum AllocError {
         /// The setting that changes it.
         knob: &'static str,
     },
+    /// The allocator serves no alignment as large as this one.
+    AlignmentTooLarge {
+        /// Alignment asked for, in bytes.
+        align: usize,
+        /// The largest alignment the allocator serves, in bytes.
+        limit: usize,
+    },
     /// The system refused to map or to lock the memory.
     Refused {
         /// Bytes asked for.
@@ -64,9 +73,9 @@ pub enum AllocError {
     },
     /// The registered allocator shuts down and serves nobody any more.
     ShuttingDown,
-    /// A registered function broke its contract (null or misaligned pointer, a block too small, a panic).
+    /// A registered function broke its contract (a misaligned pointer, a block too small, a panic).
     BrokenAllocator {
-        /// Bytes asked for.
+        /// Bytes asked for, over the whole group.
         requested: usize,
         /// What it did.
         what: &'static str,
@@ -102,22 +111,27 @@ impl fmt::Display for AllocError {
             }
             Self::Exhausted { requested, available, total, knob } => write!(
                 f,
-                "host memory (system RAM): {requested} bytes asked for, {available} of the budget's {total} bytes left; \
-                 raise {knob} or run fewer proofs at once"
+                "host memory (system RAM): {requested} bytes asked for, {available} of the budget's {total} bytes \
+                 left; raise {knob} or run fewer proofs at once"
             ),
             Self::TooLarge { requested, limit, knob } => write!(
                 f,
-                "host memory (system RAM): {requested} bytes asked for, {limit} bytes is the most; raise {knob}"
+                "host memory (system RAM): {requested} bytes asked for, {limit} bytes is the most; \
+                 raise {knob}"
             ),
             Self::TimedOut { requested, waited_ms, knob } => write!(
                 f,
-                "host memory (system RAM): {requested} bytes did not come free within {waited_ms} ms; see {knob}"
+                "host memory (system RAM): {requested} bytes did not come free within {waited_ms} ms; \
+                 see {knob}"
             ),
             Self::Refused { requested, cause } => write!(
                 f,
                 "host memory (system RAM): {} of {requested} bytes failed with error {}; {}",
                 cause.call, cause.code, cause.remedy
             ),
+            Self::AlignmentTooLarge { align, limit } => {
+                write!(f, "an alignment of {align} bytes was asked for, {limit} bytes is the most served")
+            }
             Self::CannotGrow { size, requested } => {
                 write!(f, "a block of {size} bytes cannot grow in place to {requested} bytes")
             }

@@ -3,8 +3,9 @@
 //! The lock guards one pointer and is held only to read or write it: no registered function runs under it.
 
 use std::alloc::Layout;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use crate::answer::{self, overlaps};
+use crate::contain::contain;
 use crate::sync::{Arc, Mutex};
 use crate::vtable::{Origin, RawBlock, VTable};
 use crate::{AllocError, AlreadyRegistered, Block};
@@ -71,27 +72,37 @@ impl Registry {
         self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Registers an allocator until the returned [`Registration`] is dropped. `state` is passed to every function.
+    /// Registers an allocator until the returned [`Registration`] is dropped. `state` is passed to every
+    /// function.
     ///
     /// # Errors
-    /// [`AlreadyRegistered`] if another one is in place; `release` is not called then, `state` stays the caller's.
+    /// [`AlreadyRegistered`] if another one is in place; `release` is not called then, `state` stays the
+    /// caller's.
     ///
     /// # Safety
-    /// The functions keep the contracts written at the fields of [`VTable`], and `state` is valid for them, from any
-    /// thread, until `release` is called.
+    /// The functions keep the contracts written at the fields of [`VTable`], and `state` is valid for them,
+    /// from any thread, until `release` is called. That is not when the registration is dropped: blocks that
+    /// are still out, and calls of [`allocate`](Self::allocate) that have begun, use both.
     pub unsafe fn register(
         &self,
         vtable: VTable,
         state: *const (),
     ) -> Result<Registration<'_>, AlreadyRegistered> {
-        let mut current = self.lock();
-        if let Some(origin) = current.as_ref() {
-            return Err(AlreadyRegistered { by: origin.name() });
-        }
+        // Made before the lock is taken: the global allocator is code of someone else's, and it may come back
+        // here.
         let origin = Arc::new(Origin { vtable, state });
-        *current = Some(origin.clone());
+        let mut current = self.lock();
+        let Some(by) = current.as_ref().map(|origin| origin.name()) else {
+            *current = Some(origin.clone());
+            drop(current);
+            return Ok(Registration { registry: self, origin });
+        };
         drop(current);
-        Ok(Registration { registry: self, origin })
+        // Taken apart without its `Drop`, which would call `release`.
+        if let Ok(origin) = Arc::try_unwrap(origin) {
+            std::mem::forget(origin);
+        }
+        Err(AlreadyRegistered { by })
     }
 
     /// The name of the registered allocator, if any.
@@ -99,58 +110,72 @@ impl Registry {
         self.lock().as_ref().map(|origin| origin.name())
     }
 
-    /// Allocates one block for each layout from the registered allocator, all or nothing.
+    /// Allocates one block for each layout from the registered allocator, in one call of its function, all or
+    /// nothing.
     ///
-    /// Each block is aligned to its layout's alignment and has at least its layout's size, in bytes.
+    /// Each block is aligned to its layout's alignment and has at least its layout's size, in bytes. The
+    /// blocks share no bytes.
     ///
     /// # Errors
-    /// [`AllocError::NotRegistered`] if there is none, [`AllocError::ZeroSize`] if a layout has no bytes, otherwise what
-    /// the allocator answers. Nothing stays allocated.
+    /// [`AllocError::ZeroSize`] if there is no layout or one has no bytes, [`AllocError::CapacityOverflow`]
+    /// if all together have more than `isize::MAX`, [`AllocError::NotRegistered`] if there is no allocator,
+    /// [`AllocError::BrokenAllocator`] if it panicked or its answer cannot be true, otherwise what it
+    /// answers. Nothing stays allocated.
     pub fn allocate<const N: usize>(&self, layouts: [Layout; N]) -> Result<[Block; N], AllocError> {
-        let requested = layouts.iter().try_fold(0usize, |sum, layout| match layout.size() {
-            0 => Err(AllocError::ZeroSize),
-            size => {
-                sum.checked_add(size).ok_or(AllocError::CapacityOverflow { count: N, element_size: size })
-            }
-        })?;
-        if N == 0 {
-            return Err(AllocError::ZeroSize);
-        }
+        let requested = total_size(&layouts)?;
         let origin = self.lock().clone().ok_or(AllocError::NotRegistered)?;
         let mut out: [Option<RawBlock>; N] = [None; N];
         let (allocate, state) = (origin.vtable.allocate, origin.state);
-        // SAFETY: the layouts are not empty and of non-zero size, `out` has their length and holds `None`; `state` is
-        // alive because `origin` is.
-        let answer = catch_unwind(AssertUnwindSafe(|| unsafe { allocate(state, &layouts, &mut out) }));
+        // SAFETY: `total_size` saw to it that there are layouts, none empty, at most `isize::MAX` bytes
+        // together; `out` has their length and holds `None`; `state` is alive because `origin` is.
+        let answer = contain(|| unsafe { allocate(state, &layouts, &mut out) });
+        let broken = |what| Err(AllocError::BrokenAllocator { requested, what });
         match answer {
-            Ok(Ok(())) => {}
-            Ok(Err(e)) => return Err(e),
-            Err(_) => {
-                let what = "its allocate function panicked";
-                return Err(AllocError::BrokenAllocator { requested, what });
+            None => return broken("its allocate function panicked"),
+            Some(Err(e)) => return Err(e),
+            Some(Ok(())) => {}
+        }
+
+        let shared = overlaps(&out);
+        let mut flaw = None;
+        let blocks: [Option<Block>; N] = std::array::from_fn(|i| {
+            if shared[i] {
+                flaw = flaw.or(Some("it returned blocks that overlap (they are leaked, not freed twice)"));
+                return None;
             }
-        }
-        let blocks = out.map(|raw| {
-            // SAFETY: `allocate` said `Ok`, so each block in `out` is newly allocated by this origin, and each is
-            // wrapped once. From here on an early return frees them all.
-            raw.map(|raw| unsafe { Block::new(raw, origin.clone()) })
+            flaw = flaw.or(answer::flaw(out[i].as_ref(), &layouts[i]));
+            // SAFETY: `allocate` said `Ok`, so what is in `out` is newly allocated by this origin; each is
+            // wrapped once, and none of them shares its memory with another one of the group.
+            out[i].map(|raw| unsafe { Block::new(raw, origin.clone()) })
         });
-        for (block, layout) in blocks.iter().zip(&layouts) {
-            let what = match block {
-                None => "it returned too few blocks",
-                Some(block) if block.size() < layout.size() => "it returned a block that is too small",
-                Some(block) if !block.as_ptr().addr().is_multiple_of(layout.align()) => {
-                    "it returned a misaligned block"
-                }
-                Some(_) => continue,
-            };
-            return Err(AllocError::BrokenAllocator { requested, what });
+        match flaw {
+            // The blocks that are there free themselves here.
+            Some(what) => broken(what),
+            None => Ok(blocks.map(|block| block.expect("an answer without a flaw has every block"))),
         }
-        Ok(blocks.map(|block| block.expect("each was just seen to be Some")))
     }
 }
 
+/// The sizes of all layouts together, in bytes: at least 1 each, at most `isize::MAX` in all.
+fn total_size(layouts: &[Layout]) -> Result<usize, AllocError> {
+    if layouts.is_empty() {
+        return Err(AllocError::ZeroSize);
+    }
+    layouts.iter().try_fold(0usize, |sum, layout| {
+        if layout.size() == 0 {
+            return Err(AllocError::ZeroSize);
+        }
+        // No overflow: a layout has at most `isize::MAX` bytes, and so has the sum.
+        let sum = sum + layout.size();
+        isize::try_from(sum).map_err(|_| AllocError::CapacityOverflow { count: sum, element_size: 1 })?;
+        Ok(sum)
+    })
+}
+
 /// Keeps an allocator registered. Dropping it unregisters; blocks that are still out stay valid.
+///
+/// Dropping waits for nobody: a call of [`Registry::allocate`] on another thread that has begun before may
+/// still return blocks after. Forgetting it ([`std::mem::forget`]) leaves the allocator registered for good.
 #[derive(Debug)]
 #[must_use = "dropping the registration unregisters the allocator"]
 pub struct Registration<'r> {
@@ -168,8 +193,8 @@ impl Registration<'_> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         let mut current = self.registry.lock();
-        // Only one registration exists at a time, so `current` is ours; take it out and let go of the lock before the
-        // last reference may call `release`.
+        // Only one registration exists at a time, so `current` is ours; take it out and let go of the lock
+        // before the last reference may call `release`.
         let ours = current.take();
         drop(current);
         drop(ours);

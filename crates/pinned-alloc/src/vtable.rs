@@ -4,6 +4,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::contain::contain;
 use crate::AllocError;
 
 /// Where a block's bytes live.
@@ -25,16 +26,24 @@ pub struct RawBlock {
     pub ptr: NonNull<u8>,
     /// Usable bytes from `ptr`. May be more than was asked for.
     pub size: usize,
-    /// The allocator's own: how it finds the block again.
+    /// The allocator's own: how it finds the block again. Handed back as it was given, never looked at.
     pub token: usize,
     /// Where the bytes live.
     pub residency: Residency,
 }
 
+/// The type of [`VTable::allocate`]. See there for the contract.
+pub type AllocateFn =
+    unsafe fn(state: *const (), layouts: &[Layout], out: &mut [Option<RawBlock>]) -> Result<(), AllocError>;
+
 /// The functions of an allocator. `state` is the pointer given to [`register`](crate::Registry::register).
 ///
-/// Every function may be called from any thread, several at once, and must not unwind (an unwinding one is caught and
-/// reported as [`AllocError::BrokenAllocator`]). None may call back into the registry with the same block.
+/// Every function may be called from any thread, several at once. None runs under a lock of this crate, so
+/// each may use the registry itself, but not the block that it was called for.
+///
+/// None should panic. A panic is stopped here and reported as [`AllocError::BrokenAllocator`] (in `free` and
+/// `release`, which cannot report, it is a leak); with `panic = "abort"` it ends the process. An exception of
+/// another language must not leave a function.
 ///
 /// ```text
 ///   Registry ──► Origin ──► VTable { allocate, grow, seal, free, release }
@@ -48,36 +57,54 @@ pub struct VTable {
 
     /// Allocates one block for each layout, all or nothing.
     ///
+    /// Given: `layouts` is not empty, each size is at least 1 byte, all sizes together at most `isize::MAX`
+    /// bytes, any alignment; `out.len() == layouts.len()` and `out` holds `None`.
+    ///
     /// Contract:
-    /// - `layouts` is not empty, each size is at least 1, `out.len() == layouts.len()` and `out` holds `None`.
     /// - On `Ok`, each `out[i]` is `Some(raw)`: `raw.ptr` is aligned to `layouts[i].align()`, `raw.size >=
-    ///   layouts[i].size()`, and the `raw.size` bytes may be read and written by the caller alone until `free`. They are
-    ///   initialised (to anything), so that reading them is never undefined.
+    ///   layouts[i].size()`, and the `raw.size` bytes may be read and written by the caller alone until
+    ///   `free`. They are initialised (to anything), so that reading them is never undefined.
+    /// - `raw.ptr` stays good for the block as [`grow`](Self::grow) makes it: it is a pointer into the whole
+    ///   reserve.
     /// - On `Err` nothing stays allocated; what is in `out` is ignored.
-    pub allocate: unsafe fn(
-        state: *const (),
-        layouts: &[Layout],
-        out: &mut [Option<RawBlock>],
-    ) -> Result<(), AllocError>,
+    ///
+    /// An `Ok` with a block missing, too small or misaligned is an error to the caller; the blocks that are
+    /// there go to `free` as they came. Blocks of the group that overlap are the exception: they are leaked,
+    /// since freeing the one could free the other. After a panic `out` is ignored too.
+    pub allocate: AllocateFn,
 
     /// Grows a block in place to at least `min_size` bytes and returns its new size.
     ///
-    /// Contract: `min_size > block.size`, and `block` is live and used by no one else during the call. The address stays, and so do the
-    /// bytes. On `Err` the block is as it was.
+    /// Given: `block` is live and used by no one else during the call; `block.size < min_size <= isize::MAX`.
+    ///
+    /// Contract:
+    /// - On `Ok(size)`, `size >= min_size`, and what [`allocate`](Self::allocate) promises holds for all
+    ///   `size` bytes, the new ones initialised. The address stays, and so do the bytes that were there.
+    /// - On `Err` the block is as it was.
+    ///
+    /// After an `Ok` with an impossible size, and after a panic, the block keeps the size it had, and that is
+    /// what `free` is told.
     pub grow: unsafe fn(state: *const (), block: &RawBlock, min_size: usize) -> Result<usize, AllocError>,
 
-    /// Makes a block ready to be handed to a device: after growth it may consist of several registered regions, and one
-    /// copy must not span two. Called once synthesis is done, before any consumer sees the pointer; may be called again.
+    /// Makes a block ready to be handed to a device: after growth it may consist of several registered
+    /// regions, and one copy must not span two. Called once synthesis is done, before any consumer sees the
+    /// pointer; may be called again.
     ///
-    /// Contract: `block` is live. Address, size and bytes stay, on `Err` too; the returned residency is what the block has from now on.
+    /// Given: `block` is live and used by no one else during the call.
+    ///
+    /// Contract: address, size and bytes stay, on `Err` too; the returned residency is what the block has
+    /// from now on.
     pub seal: unsafe fn(state: *const (), block: &RawBlock) -> Result<Residency, AllocError>,
 
     /// Takes a block back. Called exactly once for each block that `allocate` returned.
     ///
-    /// Contract: `block.size` is the true size, after all growth.
+    /// Given: `block` is live and used by no one from now on. Its pointer and token are those from
+    /// `allocate`, its size is the true one after all growth, its residency what the last seal made of it
+    /// ([`Residency::Pageable`] if that failed).
     pub free: unsafe fn(state: *const (), block: RawBlock),
 
-    /// The registration and all blocks are gone: `state` is never used again. Called exactly once.
+    /// The registration and all blocks are gone: `state` is never used again. Called exactly once, on the
+    /// thread that dropped the last of them.
     pub release: unsafe fn(state: *const ()),
 }
 
@@ -104,7 +131,9 @@ impl Origin {
         self.vtable.name
     }
 
-    /// The state pointer it was registered with, so that an allocator can tell its own blocks.
+    /// The state pointer it was registered with, so that an allocator can tell its own blocks: while one of
+    /// them lives the state does, and no other state has that address (unless it is a pointer to nothing,
+    /// such as null).
     pub fn state(&self) -> *const () {
         self.state
     }
@@ -119,10 +148,10 @@ impl fmt::Debug for Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         let (release, state) = (self.vtable.release, self.state);
-        // SAFETY: an `Origin` is dropped once, when the registration and the last block are gone, so this is the one and
-        // last use of `state`, as the contract of `release` asks.
-        let released = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { release(state) }));
+        // SAFETY: an `Origin` is dropped once, when the registration and the last block are gone, so this is
+        // the one and last use of `state`, as the contract of `release` asks.
+        let released = contain(|| unsafe { release(state) });
         // A panic in `release` leaks the allocator's state; unwinding out of a drop could abort the process.
-        drop(released);
+        let _: Option<()> = released;
     }
 }
