@@ -14,7 +14,11 @@
 //! | [`backend`] | map, fault, grow, lock and unmap memory |
 //! | [`pool`] | reuse of mapped blocks, check-out as sets, fences, trimming |
 
+#[cfg(not(loom))]
+pub mod backend;
 pub mod budget;
+#[cfg(not(loom))]
+pub mod limits;
 pub(crate) mod sync;
 
 pub use budget::{BudgetStats, Deadline, EvictorHandle, MemoryBudget, Priority, Reservation};

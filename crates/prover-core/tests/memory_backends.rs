@@ -1,0 +1,317 @@
+//! One behaviour suite over all backends, and what each adds to it.
+#![cfg(all(unix, not(loom)))]
+
+use pinned_alloc::{AllocError, Residency};
+use prover_core::memory::backend::{rounded, wipe, Backend, Heap, Mlock, Pages, Region, HUGE_PAGE, PAGE};
+
+/// Small enough for the 8 MiB that ordinary users may lock, all of the suite's regions together.
+const SMALL: usize = 3 * PAGE + 1;
+
+fn bytes(region: &dyn Region) -> &[u8] {
+    // SAFETY: a region's committed bytes are initialised and ours while it is borrowed; nobody writes meanwhile.
+    unsafe { std::slice::from_raw_parts(region.as_ptr().as_ptr(), region.committed()) }
+}
+
+fn bytes_mut(region: &mut dyn Region) -> &mut [u8] {
+    // SAFETY: as above, and borrowed mutably.
+    unsafe { std::slice::from_raw_parts_mut(region.as_ptr().as_ptr(), region.committed()) }
+}
+
+fn behaves(backend: &dyn Backend) {
+    let name = backend.name();
+    for (size, align, reserve) in [
+        (1, 1, 0),
+        (SMALL, 8, SMALL),
+        (PAGE, PAGE, 1 << 20),
+        (HUGE_PAGE, HUGE_PAGE, 64 << 20),
+        (64, 4 * HUGE_PAGE, 0),
+        (HUGE_PAGE + 1, 32, 1 << 40),
+    ] {
+        let mut region =
+            backend.map(size, align, reserve).unwrap_or_else(|e| panic!("{name}, {size} bytes: {e}"));
+        assert_eq!(region.committed(), rounded(size).unwrap(), "{name}, {size}");
+        assert!(region.committed() < size + HUGE_PAGE, "{name}, {size}");
+        assert!(region.reserved() >= region.committed());
+        assert!(region.as_ptr().addr().get().is_multiple_of(align.max(PAGE)), "{name}, {align}");
+        assert_eq!(region.residency(), backend.residency());
+        assert!(bytes(&*region).iter().all(|byte| *byte == 0), "{name}: fresh memory is zero");
+        bytes_mut(&mut *region).fill(0xA5);
+        assert_eq!(region.seal(), Ok(backend.residency()));
+        assert!(bytes(&*region).iter().all(|byte| *byte == 0xA5), "{name}: sealing keeps the bytes");
+        let (first, committed) = (region.as_ptr(), region.committed());
+        // SAFETY: the bytes are the region's and nobody else uses them.
+        unsafe { wipe(first, committed) };
+        assert!(bytes(&*region).iter().all(|byte| *byte == 0), "{name}: wiped");
+    }
+    grows(backend);
+    refuses(backend);
+    let mut region = backend.map(SMALL, 1, 0).unwrap();
+    bytes_mut(&mut *region).fill(3);
+    region.unpin().unwrap();
+    assert_eq!(region.residency(), Residency::Pageable);
+    assert!(bytes(&*region).iter().all(|byte| *byte == 3), "{name}: unpinned memory stays mapped");
+}
+
+fn grows(backend: &dyn Backend) {
+    let name = backend.name();
+    let mut region = backend.map(SMALL, 8, 4 * HUGE_PAGE).unwrap();
+    let (first, reserved) = (region.as_ptr(), region.reserved());
+    for size in [0, 1, SMALL, region.committed()] {
+        region.grow(size).unwrap();
+        assert_eq!(region.committed(), rounded(SMALL).unwrap(), "{name}: it never shrinks");
+    }
+    bytes_mut(&mut *region).fill(7);
+    let mut filled = region.committed();
+    for size in [SMALL + PAGE, HUGE_PAGE / 2, HUGE_PAGE, 2 * HUGE_PAGE - 1] {
+        if rounded(size).unwrap() > reserved {
+            continue;
+        }
+        region.grow(size).unwrap_or_else(|e| panic!("{name}, {size}: {e}"));
+        assert_eq!(
+            (region.as_ptr(), region.committed()),
+            (first, rounded(size).unwrap()),
+            "{name}: in place"
+        );
+        let all = bytes_mut(&mut *region);
+        assert!(all[..filled].iter().all(|byte| *byte == 7), "{name}: the old bytes stay");
+        assert!(all[filled..].iter().all(|byte| *byte == 0), "{name}: the new bytes are zero");
+        all.fill(7);
+        filled = all.len();
+    }
+    for size in [reserved + 1, usize::MAX / 2, usize::MAX] {
+        let error = region.grow(size).unwrap_err();
+        assert_eq!(error, AllocError::CannotGrow { size: filled, requested: size }, "{name}");
+    }
+    assert_eq!(region.committed(), filled, "{name}: a refused growth changes nothing");
+    assert!(bytes(&*region).iter().all(|byte| *byte == 7), "{name}");
+    assert_eq!(region.seal(), Ok(backend.residency()));
+}
+
+/// Requests that no machine can serve are errors with the numbers, and the next request is fine.
+fn refuses(backend: &dyn Backend) {
+    for size in [usize::MAX, usize::MAX / 2 + 1, usize::MAX / 2] {
+        let error = backend.map(size, 1, 0).unwrap_err();
+        assert_eq!(error, AllocError::CapacityOverflow { count: size, element_size: 1 });
+    }
+    let error = backend.map(1 << 60, 1, 0).unwrap_err();
+    let AllocError::Refused { requested, cause } = &error else { panic!("{error}") };
+    assert_eq!(*requested, 1 << 60);
+    assert!(!cause.remedy.is_empty());
+    let shown = error.to_string();
+    assert!(shown.contains("host memory (system RAM)") && shown.contains("1152921504606846976"), "{shown}");
+    drop(backend.map(PAGE, 1, usize::MAX).unwrap());
+}
+
+#[test]
+fn heap() {
+    behaves(&Heap::new());
+    assert_eq!(Heap::new().map(SMALL, 1, 1 << 30).unwrap().reserved(), rounded(SMALL).unwrap());
+}
+
+#[test]
+fn heap_with_headroom() {
+    behaves(&Heap::with_headroom(64));
+    assert_eq!(Heap::with_headroom(64).map(PAGE, 1, 1 << 30).unwrap().reserved(), 64 * PAGE);
+}
+
+#[test]
+fn pages() {
+    behaves(&Pages::new());
+}
+
+#[test]
+fn mlock() {
+    // The suite needs less than 8 MiB locked at a time but for one region; where even that is refused, as in some
+    // containers, the refusal must say what to do, and that is what is tested.
+    match Mlock::new().map(6 * HUGE_PAGE, 1, 0) {
+        Ok(region) => {
+            drop(region);
+            behaves(&Mlock::new());
+        }
+        Err(error) => assert!(error.to_string().contains("ulimit -l"), "{error}"),
+    }
+}
+
+#[test]
+fn backends_say_what_they_are() {
+    let backends: [(&dyn Backend, _, _); 3] = [
+        (&Heap::new(), "heap", Residency::Pageable),
+        (&Pages::new(), "pages", Residency::Pageable),
+        (&Mlock::new(), "mlock", Residency::Locked),
+    ];
+    for (backend, name, residency) in backends {
+        assert_eq!((backend.name(), backend.residency()), (name, residency));
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    /// The `smaps` entries that overlap the region: (kB resident, kB locked, flags) of each.
+    fn smaps(region: &dyn Region) -> Vec<(u64, u64, String)> {
+        let (start, end) = (region.as_ptr().addr().get(), region.as_ptr().addr().get() + region.committed());
+        let text = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut found = Vec::new();
+        let mut inside = false;
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let first = words.next().unwrap_or_default();
+            if let Some((from, to)) = first.split_once('-') {
+                let parse = |hex| usize::from_str_radix(hex, 16).unwrap();
+                inside = parse(from) < end && parse(to) > start;
+                if inside {
+                    found.push((0, 0, String::new()));
+                }
+            } else if inside {
+                let entry = found.last_mut().unwrap();
+                let kib = || line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
+                match first {
+                    "Rss:" => entry.0 = kib(),
+                    "Locked:" => entry.1 = kib(),
+                    "VmFlags:" => entry.2 = line.to_owned() + " ",
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn pages_are_resident_private_to_us_and_not_dumped() {
+        let mut region = Pages::new().map(6 << 20, 1, 1 << 30).unwrap();
+        region.grow(10 << 20).unwrap();
+        let entries = smaps(&*region);
+        let resident: u64 = entries.iter().map(|entry| entry.0).sum();
+        assert_eq!(resident, 10 << 10, "all of it is faulted in: {entries:?}");
+        for (_, locked, flags) in &entries {
+            assert!(flags.contains(" dd ") && flags.contains(" dc "), "no dump, no fork: {flags}");
+            assert_eq!(*locked, 0);
+        }
+    }
+
+    #[test]
+    fn a_small_region_takes_small_pages_only() {
+        let region = Pages::new().map(5 * PAGE, 1, 1 << 30).unwrap();
+        let resident: u64 = smaps(&*region).iter().map(|entry| entry.0).sum();
+        assert_eq!(resident, 20);
+    }
+
+    #[test]
+    fn large_regions_are_faulted_in_by_all_threads() {
+        let region = Pages::new().map(300 << 20, 1, 0).unwrap();
+        let resident: u64 = smaps(&*region).iter().map(|entry| entry.0).sum();
+        assert_eq!(resident, 300 << 10);
+        assert!(bytes(&*region).iter().step_by(PAGE).all(|byte| *byte == 0));
+    }
+
+    fn locked_kib(region: &dyn Region) -> u64 {
+        smaps(region).iter().map(|entry| entry.1).sum()
+    }
+
+    #[test]
+    fn locked_pages_are_locked_and_unlocked() {
+        let Ok(mut region) = Mlock::new().map(2 << 20, 1, 1 << 30) else {
+            return assert!(Mlock::new().map(2 << 20, 1, 0).unwrap_err().to_string().contains("ulimit -l"));
+        };
+        assert_eq!(locked_kib(&*region), 2 << 10);
+        region.grow(4 << 20).unwrap();
+        assert_eq!(locked_kib(&*region), 4 << 10);
+        region.unpin().unwrap();
+        assert_eq!(locked_kib(&*region), 0);
+    }
+
+    /// Runs the named test of this file again in a process of its own, where it may change limits.
+    fn in_own_process(test: &str, child: impl FnOnce()) {
+        if std::env::var_os("PROVER_CORE_TEST_CHILD").is_some() {
+            return child();
+        }
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .env("PROVER_CORE_TEST_CHILD", "1")
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && shown.contains("1 passed"), "{shown}");
+    }
+
+    fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+        // SAFETY: a valid `rlimit`.
+        assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+    }
+
+    /// Gives up root's exemption from limits, in this thread.
+    fn become_nobody() {
+        // SAFETY: the raw call changes the ids of this thread only; the process is this test's own.
+        unsafe {
+            if libc::geteuid() == 0 {
+                assert_eq!(libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_low_memlock_limit_is_a_refusal_with_the_remedy() {
+        in_own_process("linux::a_low_memlock_limit_is_a_refusal_with_the_remedy", || {
+            set_limit(libc::RLIMIT_MEMLOCK, 1 << 20);
+            become_nobody();
+            let backend = Mlock::new();
+            let error = backend.map(4 << 20, 1, 0).unwrap_err();
+            let AllocError::Refused { requested, cause } = &error else { panic!("{error}") };
+            assert_eq!((*requested, cause.call), (4 << 20, "mlock"));
+            let shown = error.to_string();
+            assert!(shown.contains("4194304") && shown.contains("ulimit -l"), "{shown}");
+
+            // Below the limit it works; growth beyond it is refused and changes nothing.
+            let mut region = backend.map(512 << 10, 1, 16 << 20).unwrap();
+            bytes_mut(&mut *region).fill(9);
+            let error = region.grow(4 << 20).unwrap_err();
+            assert!(
+                matches!(error, AllocError::Refused { cause: ref c, .. } if c.call == "mlock"),
+                "{error}"
+            );
+            assert_eq!((region.committed(), locked_kib(&*region)), (512 << 10, 512));
+            assert!(bytes(&*region).iter().all(|byte| *byte == 9));
+            region.grow(768 << 10).unwrap();
+            assert_eq!(locked_kib(&*region), 768);
+            // Ordinary memory is there as ever.
+            drop(Pages::new().map(64 << 20, 1, 0).unwrap());
+        });
+    }
+
+    #[test]
+    fn a_limit_on_address_space_leaves_less_to_grow_into() {
+        in_own_process("linux::a_limit_on_address_space_leaves_less_to_grow_into", || {
+            set_limit(libc::RLIMIT_AS, 4 << 30);
+            let mut region = Pages::new().map(64 << 20, 1, 1 << 40).unwrap();
+            assert!(region.reserved() >= 64 << 20 && region.reserved() < 4 << 30, "{}", region.reserved());
+            assert!(matches!(region.grow(4 << 30), Err(AllocError::CannotGrow { .. })));
+            let error = Pages::new().map(5 << 30, 1, 0).unwrap_err();
+            assert!(error.to_string().contains("mmap of 5368709120 bytes failed"), "{error}");
+            drop(Pages::new().map(PAGE, 1, 0).unwrap());
+        });
+    }
+
+    #[test]
+    fn a_forked_child_does_not_have_the_memory() {
+        let mut region = Pages::new().map(PAGE, 1, 0).unwrap();
+        bytes_mut(&mut *region).fill(1);
+        // SAFETY: the child makes only calls that are safe after fork: mincore and _exit.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let mut present = [0u8; 1];
+                let answer = libc::mincore(region.as_ptr().as_ptr().cast(), PAGE, present.as_mut_ptr());
+                // ENOMEM: nothing is mapped there.
+                libc::_exit(if answer == -1 { 42 } else { 1 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 42, "{status:#x}");
+        }
+    }
+}
