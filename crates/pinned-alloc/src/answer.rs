@@ -41,10 +41,13 @@ pub(crate) fn overlaps<const N: usize>(group: &[Option<RawBlock>; N]) -> [bool; 
     let mut furthest: Option<(usize, usize)> = None;
     for i in by_address {
         let Some(raw) = &group[i] else { continue };
-        // A block that claims no bytes still has its address, and would be freed by it.
-        let end = raw.ptr.addr().get().saturating_add(raw.size.max(1));
+        let start = raw.ptr.addr().get();
+        // A block that claims no bytes, or more than there can be, is no reason to distrust its neighbours;
+        // but it has its address, and would be freed by it.
+        let size = if fits_address_space(start, raw.size) { raw.size.max(1) } else { 1 };
+        let end = start.saturating_add(size);
         match furthest {
-            Some((holder, reach)) if raw.ptr.addr().get() < reach => {
+            Some((holder, reach)) if start < reach => {
                 marks[i] = true;
                 marks[holder] = true;
                 if end > reach {
@@ -92,6 +95,7 @@ mod tests {
         // Blocks that claim no bytes, and one that wraps.
         assert_eq!(overlaps(&[raw(100, 0), raw(100, 0)]), [true; 2]);
         assert_eq!(overlaps(&[raw(usize::MAX - 1, 100), raw(16, 8)]), [false; 2]);
+        assert_eq!(overlaps(&[raw(16, usize::MAX / 2 + 1), raw(32, 8), raw(16, 8)]), [true, false, true]);
     }
 
     #[test]
