@@ -19,6 +19,12 @@ for name in multiplier unused rounds bits silent empty; do
     cp "$tmp/$name.r1cs" "$name.r1cs"
 done
 
+# The same without the optimiser, which then leaves the wires of unused private inputs in.
+mkdir "$tmp/O0"
+"$circom2" unused.circom --O0 --prime bls12381 --r1cs --wasm -o "$tmp/O0" >/dev/null
+"$snarkjs" wtns calculate "$tmp/O0/unused_js/unused.wasm" unused.input.json unused_O0.wtns >/dev/null
+cp "$tmp/O0/unused.r1cs" unused_O0.r1cs
+
 # What must be refused: custom gates, and other primes.
 "$circom2" custom_gate.circom --prime bls12381 --r1cs -o "$tmp" >/dev/null
 cp "$tmp/custom_gate.r1cs" custom_gate.r1cs

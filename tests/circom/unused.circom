@@ -1,6 +1,7 @@
 pragma circom 2.0.0;
 
-// What circom leaves in although no constraint uses it: a public input, two private inputs.
+// Inputs that no constraint uses: circom keeps the wire of the public one always, those of the private ones with
+// --O0 (unused_O0.r1cs).
 template Unused() {
     signal input used;
     signal input ignored;

@@ -131,7 +131,7 @@ pub enum FormatError {
         /// The bytes that are there.
         available: u64,
     },
-    /// The header's kinds of wires are more than its wires.
+    /// The header has more public wires than wires.
     WireCounts {
         /// Wires in all, the constant one among them.
         wires: u32,
@@ -139,8 +139,6 @@ pub enum FormatError {
         pub_out: u32,
         /// Public inputs.
         pub_in: u32,
-        /// Private inputs.
-        prv_in: u32,
     },
     /// A constraint names a wire that does not exist.
     WireOutOfRange {
@@ -234,10 +232,10 @@ impl fmt::Display for FormatError {
                 f,
                 "{section}: {count} {what} need at least {needed} bytes, {available} are there"
             ),
-            Self::WireCounts { wires, pub_out, pub_in, prv_in } => write!(
+            Self::WireCounts { wires, pub_out, pub_in } => write!(
                 f,
-                "header: 1 + {pub_out} public outputs + {pub_in} public inputs + {prv_in} private inputs are more \
-                 than its {wires} wires"
+                "header: the constant 1, {pub_out} public outputs and {pub_in} public inputs are more than its \
+                 {wires} wires"
             ),
             Self::WireOutOfRange { constraint, matrix, term, offset, wire, wires } => write!(
                 f,

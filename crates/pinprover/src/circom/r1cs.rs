@@ -118,7 +118,7 @@ impl R1cs {
         self.counts.pub_in as usize
     }
 
-    /// Private inputs.
+    /// Private inputs of the source. Those that no constraint uses may have lost their wires to the optimiser.
     pub fn num_private_inputs(&self) -> usize {
         self.counts.prv_in as usize
     }
@@ -204,9 +204,11 @@ fn read_header(mut section: Cursor<'_>) -> Result<Counts, FormatError> {
         constraints: section.u32("the number of constraints")?,
     };
     section.finish()?;
-    let Counts { wires, pub_out, pub_in, prv_in, .. } = counts;
-    if 1 + u64::from(pub_out) + u64::from(pub_in) + u64::from(prv_in) > u64::from(wires) {
-        return Err(FormatError::WireCounts { wires, pub_out, pub_in, prv_in });
+    // Private inputs are not counted here: circom's optimiser removes the wires of unused ones and leaves their
+    // number in the header as it was.
+    let Counts { wires, pub_out, pub_in, .. } = counts;
+    if 1 + u64::from(pub_out) + u64::from(pub_in) > u64::from(wires) {
+        return Err(FormatError::WireCounts { wires, pub_out, pub_in });
     }
     Ok(counts)
 }
@@ -280,7 +282,7 @@ fn read_row(
 /// Decides which wires are variables, and counts what a key for the circuit holds.
 ///
 /// bellperson's generator refuses auxiliary variables in no constraint (their element of the L query would be the
-/// identity), and circom leaves such wires in: unused private inputs, for one. They are left out of the
+/// identity), and circom leaves such wires in: unused private inputs with `--O0`, for one. They are left out of the
 /// allocation, which is sound (nothing depends on them) and the same for set-up and proof, because it depends
 /// on the matrices alone.
 fn lay_out(counts: &Counts, a: &Matrix, b: &Matrix, c: &Matrix) -> (Vec<u32>, CircuitShape) {

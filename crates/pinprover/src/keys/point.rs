@@ -14,6 +14,7 @@ pub(crate) const FP_BYTES: usize = 48;
 const COMPRESSED: u8 = 0x80;
 const INFINITY: u8 = 0x40;
 const SIGN: u8 = 0x20;
+const FLAGS: u8 = COMPRESSED | INFINITY | SIGN;
 
 /// The base field's prime, big-endian.
 pub(crate) const BASE_PRIME: [u8; FP_BYTES] = [
@@ -59,11 +60,9 @@ point!(G2Affine, 4 * FP_BYTES);
 
 /// A point on the curve, other than infinity, from `P::UNCOMPRESSED` bytes. Its subgroup is not checked.
 pub(crate) fn decode<P: Point>(bytes: &[u8]) -> Result<P, PointError> {
-    match P::on_curve(bytes) {
-        Some(p) if bool::from(p.is_identity()) => Err(PointError::Infinity),
-        Some(p) => Ok(p),
-        None => Err(diagnose(bytes, false)),
-    }
+    // Before blst sees them: it would take a set flag for a compressed point and ignore the second half.
+    check_flags(bytes, false)?;
+    P::on_curve(bytes).ok_or_else(|| diagnose(bytes, false))
 }
 
 /// A point of the subgroup, other than infinity, from `P::UNCOMPRESSED` bytes.
@@ -73,11 +72,8 @@ pub(crate) fn decode_checked<P: Point>(bytes: &[u8]) -> Result<P, PointError> {
 
 /// A point of the subgroup, other than infinity, from `P::UNCOMPRESSED / 2` bytes.
 pub(crate) fn decode_compressed<P: Point>(bytes: &[u8]) -> Result<P, PointError> {
-    match P::on_curve_compressed(bytes) {
-        Some(p) if bool::from(p.is_identity()) => Err(PointError::Infinity),
-        Some(p) => check_subgroup(p),
-        None => Err(diagnose(bytes, true)),
-    }
+    check_flags(bytes, true)?;
+    P::on_curve_compressed(bytes).ok_or_else(|| diagnose(bytes, true)).and_then(check_subgroup)
 }
 
 fn check_subgroup<P: Point>(point: P) -> Result<P, PointError> {
@@ -88,18 +84,40 @@ fn check_subgroup<P: Point>(point: P) -> Result<P, PointError> {
     }
 }
 
-/// What is wrong with bytes that are no point.
-fn diagnose(bytes: &[u8], compressed: bool) -> PointError {
-    let flags = bytes[0] & (COMPRESSED | INFINITY | SIGN);
-    let allowed = if compressed { COMPRESSED | SIGN } else { 0 };
-    if flags & !allowed != 0 || (flags & COMPRESSED != 0) != compressed {
-        return PointError::Flags;
+/// Errs unless the flags say a point of this encoding, and not infinity.
+fn check_flags(bytes: &[u8], compressed: bool) -> Result<(), PointError> {
+    let flags = bytes[0] & FLAGS;
+    let expected = if compressed { COMPRESSED } else { 0 };
+    if flags == expected || (compressed && flags == COMPRESSED | SIGN) {
+        return Ok(());
     }
-    let mut first = [0; FP_BYTES];
-    first.copy_from_slice(&bytes[..FP_BYTES]);
-    first[0] ^= flags;
-    if first >= BASE_PRIME || bytes[FP_BYTES..].chunks_exact(FP_BYTES).any(|c| c >= &BASE_PRIME[..]) {
+    let rest_is_zero = bytes[0] == flags && bytes[1..].iter().all(|b| *b == 0);
+    if flags == expected | INFINITY && rest_is_zero {
+        return Err(PointError::Infinity);
+    }
+    Err(PointError::Flags)
+}
+
+/// What is wrong with bytes that have the right flags and are no point.
+fn diagnose(bytes: &[u8], compressed: bool) -> PointError {
+    let mut x = [0; FP_BYTES];
+    x.copy_from_slice(&bytes[..FP_BYTES]);
+    x[0] &= !FLAGS;
+    let mut rest = bytes[FP_BYTES..].chunks_exact(FP_BYTES);
+    if x >= BASE_PRIME || rest.clone().any(|c| c >= &BASE_PRIME[..]) {
         return PointError::NotCanonical;
     }
+    // blst refuses (0, 2) and (0, -2) of G1, which are on the curve and of order 3.
+    let in_g1 = bytes.len() == if compressed { FP_BYTES } else { 2 * FP_BYTES };
+    if in_g1 && x == [0; FP_BYTES] && rest.next().is_none_or(is_two_up_to_sign) {
+        return PointError::NotInSubgroup;
+    }
     PointError::NotOnCurve
+}
+
+fn is_two_up_to_sign(y: &[u8]) -> bool {
+    let (mut two, mut minus_two) = ([0; FP_BYTES], BASE_PRIME);
+    two[FP_BYTES - 1] = 2;
+    minus_two[FP_BYTES - 1] -= 2;
+    y == two || y == minus_two
 }
