@@ -1,1 +1,7 @@
-//! What the integration tests share.
+//! What the integration tests share: circuits, keys, and the oracle.
+//!
+//! The oracle is the published bellperson 0.26.0 (crate `upstream`): with fixed r and s, every path of ours must give its
+//! proofs byte for byte.
+
+pub mod circuits;
+pub mod oracle;

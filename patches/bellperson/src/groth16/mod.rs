@@ -1,0 +1,32 @@
+//! The [Groth16] proving system, with proving vectors in registered memory.
+//!
+//! Everything of upstream's module is here; the proving path is ours:
+//!
+//! - `assignment`: [`ProvingAssignment`], the constraint system that a circuit is synthesised into.
+//! - `synthesis`: [`synthesize`] and how much memory to ask for beforehand.
+//! - `api`: the `create_*proof*` functions and proving from assignments.
+//! - [`backend`]: the prover that registers itself, and how a job reaches it.
+//! - [`native`]: the built-in CPU prover.
+//! - `key`: a proving key as the provers see it, and the check that it fits the circuit.
+//!
+//! [Groth16]: https://eprint.iacr.org/2016/260
+
+mod api;
+mod assignment;
+pub mod backend;
+mod batch;
+mod key;
+pub mod native;
+mod synthesis;
+
+// By name: with a second glob beside upstream's these names would be ambiguous.
+pub use self::api::{
+    create_proof, create_proof_batch, create_proof_batch_in_priority, create_proof_in_priority,
+    create_random_proof, create_random_proof_batch, create_random_proof_batch_in_priority,
+    create_random_proof_in_priority, prove_assignments, prove_assignments_random,
+};
+pub use self::assignment::{Growths, Placement, ProvingAssignment, Shape};
+pub use self::key::{KeyPair, KeySource, Query};
+pub use self::synthesis::{synthesize, synthesize_with, MemoryPolicy, SynthesisOptions};
+pub use crate::memory::PinnedBacking;
+pub use upstream::groth16::*;
