@@ -131,7 +131,7 @@ fn first_come_first_served_and_the_small_do_not_overtake() {
     let mut labels = [first.0, second.0];
     labels.sort_unstable();
     assert_eq!(labels, ["large", "small"]);
-    threads.map(|thread| thread.join().unwrap());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
     drop((first, second));
     assert_eq!(budget.used(), 0);
 }
@@ -159,12 +159,12 @@ fn each_release_serves_exactly_the_next_ones_by_priority_then_age() {
     // 20 bytes left in `held`; the rest comes from those served.
     for expected in ["n1", "n2", "l"] {
         assert!(order.try_recv().is_err());
-        kept.remove(0);
+        drop(kept.remove(0));
         let (label, reservation) = order.recv_timeout(LONG).unwrap();
         assert_eq!(label, expected);
         kept.push(reservation);
     }
-    threads.map(|thread| thread.join().unwrap());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
     drop((held, kept));
     assert_eq!((budget.used(), budget.stats().peak), (0, 100));
 }

@@ -19,9 +19,11 @@ pub mod backend;
 pub mod budget;
 #[cfg(not(loom))]
 pub mod limits;
+#[cfg(not(loom))]
+pub mod pool;
 pub(crate) mod sync;
 
-pub use budget::{BudgetStats, Deadline, EvictorHandle, MemoryBudget, Priority, Reservation};
+pub use budget::{BudgetStats, Deadline, Evictor, EvictorHandle, MemoryBudget, Priority, Reservation};
 
 /// The setting of the budget's total, as messages name it.
 pub const KNOB_BUDGET: &str = "--memory-budget";

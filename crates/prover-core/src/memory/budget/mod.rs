@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use pinned_alloc::AllocError;
 
-use self::queue::{Key, Queue};
+use self::queue::Queue;
 pub use self::reservation::Reservation;
 pub(crate) use self::ticket::{Event, Ticket};
 use super::sync::{lock, Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -77,6 +77,15 @@ impl Deadline {
         matches!(self, Self::At(at) if at <= now)
     }
 
+    /// This or `wait` from now, whichever is sooner.
+    pub(crate) fn or_after(self, wait: Duration) -> Self {
+        match (self, Self::after(wait)) {
+            (Self::At(own), Self::At(other)) => Self::At(own.min(other)),
+            (Self::Never, other) => other,
+            (own, Self::Never) => own,
+        }
+    }
+
     /// The time left at `now`, at most `most`.
     pub(crate) fn left(self, now: Instant, most: Duration) -> Duration {
         match self {
@@ -113,7 +122,25 @@ pub struct BudgetStats {
     pub evicted_bytes: u64,
 }
 
-type Evict = dyn Fn(u64) -> u64 + Send + Sync;
+/// A cache that can give memory back. Closures `Fn(u64) -> u64` are ones too, with [`evict`](Self::evict) alone.
+///
+/// Called from any thread that wants memory, several at once, with no lock held. It must not wait for memory.
+pub trait Evictor: Send + Sync + 'static {
+    /// About how many bytes it could free now. A request that does not wait evicts nothing if it would not be served
+    /// even so; a cache that does not know leaves the default, "any number".
+    fn evictable(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Frees what it can of about `bytes`, before it returns. Answers how many bytes it gave back to the budget.
+    fn evict(&self, bytes: u64) -> u64;
+}
+
+impl<F: Fn(u64) -> u64 + Send + Sync + 'static> Evictor for F {
+    fn evict(&self, bytes: u64) -> u64 {
+        self(bytes)
+    }
+}
 
 struct Inner {
     total: u64,
@@ -123,7 +150,7 @@ struct Inner {
     /// Length of the queue, so that the common question "does anybody wait?" takes no lock.
     waiting: AtomicUsize,
     /// The callbacks are `std`'s `Arc`s: loom's does not hold unsized values, and nothing of interest happens to them.
-    evictors: Mutex<Vec<(u64, std::sync::Arc<Evict>)>>,
+    evictors: Mutex<Vec<(u64, std::sync::Arc<dyn Evictor>)>>,
 }
 
 /// A handle to a budget. Clones share it.
@@ -237,40 +264,49 @@ impl MemoryBudget {
                 return Err(self.exhausted(bytes, queue.available()));
             }
             drop(queue);
-            self.evict(short);
+            self.evict_if_enough(short);
             last_try = true;
         }
     }
 
-    /// Registers a callback that is asked for bytes when a request lacks them. It frees what it can of about that many,
-    /// before it returns, and answers how many bytes it gave back to this budget. Dropping the handle removes it.
-    ///
-    /// It is called from any thread that wants memory, several at once, with no lock held. It must not wait for memory.
-    pub fn on_pressure(&self, evict: impl Fn(u64) -> u64 + Send + Sync + 'static) -> EvictorHandle {
+    /// Registers a cache that is asked for bytes when a request lacks them, until the handle is dropped.
+    pub fn on_pressure(&self, evictor: impl Evictor) -> EvictorHandle {
         let id = lock(&self.0.queue).next_id();
-        lock(&self.0.evictors).push((id, std::sync::Arc::new(evict)));
+        lock(&self.0.evictors).push((id, std::sync::Arc::new(evictor)));
         EvictorHandle { budget: self.clone(), id }
     }
 
-    /// Asks the evictors, in the order they were registered, until they have freed `bytes`. Returns the bytes freed.
+    /// Asks the caches, in the order they were registered, until they have freed `bytes`. Returns the bytes freed.
     pub fn evict(&self, bytes: u64) -> u64 {
         if bytes == 0 {
             return 0;
         }
-        let evictors: Vec<_> = lock(&self.0.evictors).iter().map(|(_, evict)| evict.clone()).collect();
+        let evictors = self.evictors();
         let mut freed = 0u64;
-        for evict in &evictors {
+        for evictor in &evictors {
             if freed >= bytes {
                 break;
             }
-            // A cache that panics is a cache that freed nothing; its own state is its own matter.
-            freed = freed
-                .saturating_add(catch_unwind(AssertUnwindSafe(|| evict(bytes - freed))).unwrap_or_default());
+            freed = freed.saturating_add(calmly(|| evictor.evict(bytes - freed)));
         }
         if !evictors.is_empty() {
             lock(&self.0.queue).count_eviction(freed);
         }
         freed
+    }
+
+    /// As [`evict`](Self::evict), but only if the caches say that they have that much.
+    fn evict_if_enough(&self, bytes: u64) {
+        let sum = |sum: u64, evictor: &std::sync::Arc<dyn Evictor>| {
+            sum.saturating_add(calmly(|| evictor.evictable()))
+        };
+        if self.evictors().iter().fold(0, sum) >= bytes {
+            self.evict(bytes);
+        }
+    }
+
+    fn evictors(&self) -> Vec<std::sync::Arc<dyn Evictor>> {
+        lock(&self.0.evictors).iter().map(|(_, evictor)| evictor.clone()).collect()
     }
 
     /// Tells those who wait that there may be something to evict now. Cheap if nobody waits.
@@ -402,6 +438,11 @@ impl Drop for EvictorHandle {
         drop(evictors);
         drop(removed);
     }
+}
+
+/// A cache that panics is a cache that frees nothing; its own state is its own matter.
+fn calmly(ask: impl FnOnce() -> u64) -> u64 {
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or(0)
 }
 
 /// Bytes for an error, whose fields are `usize`.

@@ -121,7 +121,7 @@ impl Queue {
     }
 
     /// Changes what the ticket at `key` asks for, in its place. A granted one goes back to waiting if it asks for more
-    /// than it was granted.
+    /// than there is room for. A dormant one is awake again.
     pub(super) fn resize(&mut self, key: Key, bytes: u64) {
         if let Some(mut waiter) = self.granted.remove(&key) {
             self.stats.used -= waiter.bytes;
@@ -130,17 +130,23 @@ impl Queue {
             self.waiting.insert(key, waiter);
         } else if let Some(waiter) = self.waiting.get_mut(&key) {
             waiter.bytes = bytes;
+            waiter.dormant = false;
         }
         self.advance();
     }
 
-    pub(super) fn set_dormant(&mut self, key: Key, dormant: bool) {
-        if let Some(waiter) = self.waiting.get_mut(&key) {
-            if waiter.dormant != dormant {
-                waiter.dormant = dormant;
-                self.advance();
-            }
+    /// Keeps the place of `key` but lets others pass until the next [`resize`](Self::resize). What was granted to it is
+    /// given back.
+    pub(super) fn sleep(&mut self, key: Key) {
+        if let Some(waiter) = self.granted.remove(&key) {
+            self.stats.used -= waiter.bytes;
+            self.stats.granted -= 1;
+            self.waiting.insert(key, waiter);
         }
+        if let Some(waiter) = self.waiting.get_mut(&key) {
+            waiter.dormant = true;
+        }
+        self.advance();
     }
 
     /// Takes what was granted to `key`, in bytes.
@@ -184,6 +190,15 @@ impl Queue {
     pub(super) fn nudge(&mut self) {
         for (key, waiter) in &mut self.waiting {
             if waiter.dormant || self.head == Some(*key) {
+                waiter.nudge();
+            }
+        }
+    }
+
+    /// As [`nudge`](Self::nudge), but not `own`, which knows already.
+    pub(super) fn nudge_others(&mut self, own: Key) {
+        for (key, waiter) in &mut self.waiting {
+            if *key != own && (waiter.dormant || self.head == Some(*key)) {
                 waiter.nudge();
             }
         }

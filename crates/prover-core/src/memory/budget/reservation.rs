@@ -50,7 +50,7 @@ impl Reservation {
                 return Err(budget.exhausted(extra, available));
             }
             drop(queue);
-            budget.evict(extra - available);
+            budget.evict_if_enough(extra - available);
         }
         unreachable!("the second turn returns")
     }

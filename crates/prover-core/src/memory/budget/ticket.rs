@@ -47,18 +47,25 @@ impl Ticket {
         lock(&self.budget.0.queue).short_of(self.key)
     }
 
-    /// Asks for another amount in the same place. What was granted already is given back first if it is less or more;
-    /// nobody behind can take it in between.
+    /// Asks for another amount in the same place. What was granted already is given back first; nobody behind
+    /// can take it in between.
     #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn resize(&mut self, bytes: u64) {
         let bytes = bytes.min(self.budget.total());
         self.budget.queue().resize(self.key, bytes);
     }
 
-    /// Whether it waits for something else than room, so that those behind may pass.
+    /// Keeps the place but lets those behind pass, until the next [`resize`](Self::resize): it waits for something else
+    /// than room. What was granted is given back.
     #[cfg_attr(loom, allow(dead_code))]
-    pub(crate) fn set_dormant(&mut self, dormant: bool) {
-        self.budget.queue().set_dormant(self.key, dormant);
+    pub(crate) fn sleep(&mut self) {
+        self.budget.queue().sleep(self.key);
+    }
+
+    /// Wakes the others who may have missed something while this one looked.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn nudge_others(&self) {
+        lock(&self.budget.0.queue).nudge_others(self.key);
     }
 
     /// Sleeps until there is something to look at.

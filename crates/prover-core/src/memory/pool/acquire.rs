@@ -1,0 +1,481 @@
+//! The check-out of a set: a transaction, and the wait for room.
+//!
+//! ```text
+//!   take what lies idle ─► claim under the pool's cap ─► pay the budget, once ─► map, fault, pin ─► publish
+//!          │                        │                          │                        │
+//!          └── put back ◄───────────┴── give the claim back ◄──┴── give the money back ◄┴── unmap
+//! ```
+//! Each arrow back is the drop of what the step before has made, so a panic of a backend takes them too.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::time::Instant;
+
+use pinned_alloc::{AllocError, Residency};
+
+use super::chunk::Chunk;
+use super::config::Exhaustion;
+use super::inner::{Inner, FENCE_POLL};
+use super::slots::{self, MAX_SLOT};
+use super::state::{Cap, State};
+use super::table::{Phase, Storage, Token};
+use crate::memory::backend::rounded;
+use crate::memory::budget::{saturate, Event, Ticket};
+use crate::memory::{Deadline, Reservation, KNOB_WAIT};
+
+/// A block that has been checked out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub(super) token: Token,
+    pub(super) first: NonNull<u8>,
+    /// Usable bytes.
+    pub(super) size: usize,
+    pub(super) residency: Residency,
+}
+
+/// One block that is wanted.
+#[derive(Clone, Copy, Debug)]
+struct Want {
+    requested: u64,
+    align: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A region of its own, of this many bytes.
+    Chunk(usize),
+    /// A slot of this many bytes.
+    Slot(usize),
+}
+
+/// A set that is wanted.
+#[derive(Debug)]
+struct Plan {
+    wants: Vec<Want>,
+    slab_bytes: usize,
+    /// Bytes to map if nothing lies idle.
+    need: u64,
+    /// Bytes asked for.
+    requested: u64,
+}
+
+impl Plan {
+    /// # Errors
+    /// The caller's own mistakes: no bytes, or more than an address space holds.
+    fn new(layouts: &[Layout], slab_bytes: usize) -> Result<Self, AllocError> {
+        if layouts.is_empty() {
+            return Err(AllocError::ZeroSize);
+        }
+        let mut wants = Vec::with_capacity(layouts.len());
+        let mut requested = 0u64;
+        for layout in layouts {
+            let (size, align) = (layout.size(), layout.align());
+            let overflow = AllocError::CapacityOverflow { count: size, element_size: 1 };
+            if size == 0 {
+                return Err(AllocError::ZeroSize);
+            }
+            let kind = match slots::slot_size(size, align, slab_bytes) {
+                Some(slot) => Kind::Slot(slot),
+                None => Kind::Chunk(rounded(size).ok_or(overflow.clone())?),
+            };
+            requested = requested.checked_add(size as u64).ok_or(overflow)?;
+            wants.push(Want { requested: size as u64, align, kind });
+        }
+        let mut plan = Self { wants, slab_bytes, need: 0, requested };
+        plan.need = plan.missing(&[]);
+        Ok(plan)
+    }
+
+    /// Bytes to map beyond what is there already; what `got` does not reach counts as missing.
+    fn missing(&self, got: &[Option<Storage>]) -> u64 {
+        let absent = self.absent(got);
+        let chunks = absent.iter().map(|want| match want.kind {
+            Kind::Chunk(size) => size as u64,
+            Kind::Slot(_) => 0,
+        });
+        let slabs: usize = self.slabs_for(&absent).iter().map(|(_, slabs)| slabs).sum();
+        chunks
+            .fold(0, u64::saturating_add)
+            .saturating_add((slabs as u64).saturating_mul(self.slab_bytes as u64))
+    }
+
+    fn absent(&self, got: &[Option<Storage>]) -> Vec<Want> {
+        let is_absent = |index: usize| got.get(index).is_none_or(Option::is_none);
+        self.wants.iter().enumerate().filter(|(index, _)| is_absent(*index)).map(|(_, want)| *want).collect()
+    }
+
+    /// How many new slabs of which slot size the absent slots need.
+    fn slabs_for(&self, absent: &[Want]) -> Vec<(usize, usize)> {
+        let mut slots: Vec<(usize, usize)> = Vec::new();
+        for want in absent {
+            if let Kind::Slot(size) = want.kind {
+                match slots.iter_mut().find(|(known, _)| *known == size) {
+                    Some((_, count)) => *count += 1,
+                    None => slots.push((size, 1)),
+                }
+            }
+        }
+        slots.iter_mut().for_each(|(size, count)| *count = count.div_ceil(self.slab_bytes / *size));
+        slots
+    }
+}
+
+/// Why an attempt came to nothing.
+enum Blocked {
+    /// No room in the budget now.
+    Room(AllocError),
+    /// No room under the pool's own cap now: only blocks that come back help.
+    Cap(AllocError),
+    /// Waiting will not help.
+    Final(AllocError),
+}
+
+impl Blocked {
+    fn into_error(self) -> AllocError {
+        match self {
+            Self::Room(error) | Self::Cap(error) | Self::Final(error) => error,
+        }
+    }
+}
+
+impl From<AllocError> for Blocked {
+    fn from(error: AllocError) -> Self {
+        match error {
+            AllocError::Exhausted { .. } => Self::Room(error),
+            _ => Self::Final(error),
+        }
+    }
+}
+
+/// Which idle blocks will do.
+#[derive(Clone, Copy, Debug)]
+enum Fit {
+    /// The smallest that is large enough, within the bound on waste.
+    Best,
+    Exact,
+}
+
+/// How to pay.
+enum Payment<'t> {
+    /// What is there now, if nobody waits.
+    Now,
+    /// From a place in the queue.
+    Queued(&'t mut Ticket),
+}
+
+impl Inner {
+    /// Checks a set out under the pool's policy.
+    pub(super) fn acquire(&self, layouts: &[Layout]) -> Result<Vec<Lease>, AllocError> {
+        let plan = self.plan(layouts)?;
+        let blocked = if self.budget.is_clear(self.config.priority, self.group) {
+            match self.attempt(&plan, &mut Payment::Now) {
+                Ok(leases) => return Ok(leases),
+                Err(blocked) => blocked,
+            }
+        } else {
+            Blocked::Room(self.no_turn(&plan))
+        };
+        let result = match (blocked, self.config.exhaustion) {
+            (Blocked::Final(error), _) => Err(error),
+            (_, Exhaustion::Wait(wait)) => self.wait_for(&plan, Deadline::after(wait)),
+            (blocked, _) => Err(blocked.into_error()),
+        };
+        result.inspect_err(|error| self.refused(&plan, error))
+    }
+
+    fn plan(&self, layouts: &[Layout]) -> Result<Plan, AllocError> {
+        let slab_bytes = rounded(self.config.slab_bytes.max(1)).unwrap_or(0);
+        let slab_bytes = if self.config.slab_bytes == 0 { 0 } else { slab_bytes };
+        let (limit, knob) = self.limit();
+        let mut plan = Plan::new(layouts, slab_bytes)?;
+        if plan.need > limit && slab_bytes > 0 {
+            // A budget too small for a slab may still have room for a page.
+            plan = Plan::new(layouts, 0)?;
+        }
+        if plan.need > limit {
+            let error = AllocError::TooLarge { requested: saturate(plan.need), limit: saturate(limit), knob };
+            self.refused(&plan, &error);
+            return Err(error);
+        }
+        Ok(plan)
+    }
+
+    fn refused(&self, plan: &Plan, error: &AllocError) {
+        let falls_back = self.config.exhaustion == Exhaustion::Heap;
+        let mut state = self.state();
+        if falls_back {
+            state.events.fallbacks += 1;
+        } else {
+            state.events.refusals += 1;
+        }
+        drop(state);
+        if falls_back {
+            self.warn_of_fallback(plan.requested, error);
+        }
+    }
+
+    fn no_turn(&self, plan: &Plan) -> AllocError {
+        let (total, knob) = self.limit();
+        AllocError::Exhausted {
+            requested: saturate(plan.need),
+            available: saturate(self.budget.available()),
+            total: saturate(total),
+            knob,
+        }
+    }
+
+    /// Waits in the budget's queue. Idle blocks are looked at again whenever one comes back, and are not held meanwhile.
+    fn wait_for(&self, plan: &Plan, deadline: Deadline) -> Result<Vec<Lease>, AllocError> {
+        let started = Instant::now();
+        let mut ticket = self.budget.enqueue(plan.need, self.config.priority, self.group)?;
+        let result = loop {
+            self.reap();
+            let (closing, fences) = self.waiting_for();
+            if closing {
+                break Err(AllocError::ShuttingDown);
+            }
+            if ticket.is_turn() {
+                match self.attempt(plan, &mut Payment::Queued(&mut ticket)) {
+                    Ok(leases) => break Ok(leases),
+                    Err(Blocked::Final(error)) => break Err(error),
+                    Err(Blocked::Room(_)) => {}
+                    Err(Blocked::Cap(_)) => ticket.sleep(),
+                }
+                // Whoever looked while this attempt held idle blocks did not see them.
+                ticket.nudge_others();
+            }
+            // A fence wakes nobody; it has to be asked.
+            let until = if fences { deadline.or_after(FENCE_POLL) } else { deadline };
+            if ticket.wait(until) == Event::TimedOut && deadline.passed(Instant::now()) {
+                break Err(AllocError::TimedOut {
+                    requested: saturate(plan.need),
+                    waited_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    knob: KNOB_WAIT,
+                });
+            }
+        };
+        drop(ticket);
+        let mut state = self.state();
+        state.events.waits += 1;
+        state.events.waited_ms += u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        result
+    }
+
+    /// One attempt, without sleeping.
+    fn attempt(&self, plan: &Plan, payment: &mut Payment<'_>) -> Result<Vec<Lease>, Blocked> {
+        match self.attempt_with(plan, payment, Fit::Best) {
+            // Idle blocks that are a little too large may be just what fills the budget: evict them instead.
+            Err(Blocked::Room(_) | Blocked::Cap(_)) => self.attempt_with(plan, payment, Fit::Exact),
+            result => result,
+        }
+    }
+
+    fn attempt_with(&self, plan: &Plan, payment: &mut Payment<'_>, fit: Fit) -> Result<Vec<Lease>, Blocked> {
+        let mut take = self.take_idle(plan, fit, matches!(payment, Payment::Now))?;
+        if take.claimed > 0 {
+            let mut money = self.pay(take.claimed, payment)?;
+            let absent = plan.absent(&take.got);
+            for want in &absent {
+                if let Kind::Chunk(size) = want.kind {
+                    take.chunks.push(self.map(
+                        size,
+                        want.align,
+                        self.config.reserve_for(size),
+                        &mut money,
+                    )?);
+                }
+            }
+            for (slot_size, count) in plan.slabs_for(&absent) {
+                for _ in 0..count {
+                    take.slabs.push((self.map(plan.slab_bytes, MAX_SLOT, 0, &mut money)?, slot_size));
+                }
+            }
+        }
+        take.publish(plan).map_err(Blocked::Final)
+    }
+
+    /// Takes what lies idle and claims the rest under the cap.
+    fn take_idle(&self, plan: &Plan, fit: Fit, nudge: bool) -> Result<Take<'_>, Blocked> {
+        loop {
+            let mut state = self.state();
+            if state.closing {
+                return Err(Blocked::Final(AllocError::ShuttingDown));
+            }
+            let got: Vec<Option<Storage>> =
+                plan.wants.iter().map(|want| self.find(&mut state, want, fit)).collect();
+            let missing = plan.missing(&got);
+            let answer = match missing {
+                0 => Cap::Fits,
+                _ => state.claim(missing, self.config.max_bytes),
+            };
+            self.check(&state);
+            let mut take =
+                Take { inner: self, got, claimed: 0, chunks: Vec::new(), slabs: Vec::new(), nudge };
+            match answer {
+                Cap::Fits => {
+                    take.claimed = missing;
+                    return Ok(take);
+                }
+                Cap::After(victims) => {
+                    drop(state);
+                    // They go before anything new comes; what was taken goes back on the lists until then.
+                    take.nudge = false;
+                    drop(take);
+                    self.unmap(victims);
+                }
+                Cap::Full(available) => {
+                    drop(state);
+                    drop(take);
+                    return Err(Blocked::Cap(self.full(missing, available)));
+                }
+            }
+        }
+    }
+
+    fn find(&self, state: &mut State, want: &Want, fit: Fit) -> Option<Storage> {
+        let storage = match want.kind {
+            Kind::Chunk(size) => {
+                let largest = match fit {
+                    Fit::Best => self.config.largest_for(size),
+                    Fit::Exact => size,
+                };
+                Storage::Chunk(state.idle.take(size, largest, want.align)?)
+            }
+            Kind::Slot(size) => Storage::Slot(state.slots.take(size)?),
+        };
+        state.checked_out(&storage);
+        Some(storage)
+    }
+
+    /// Reserves `missing` bytes in the budget.
+    fn pay(&self, missing: u64, payment: &mut Payment<'_>) -> Result<Reservation, Blocked> {
+        match payment {
+            Payment::Now => Ok(self.budget.try_reserve_in(missing, self.config.priority, self.group)?),
+            Payment::Queued(ticket) => {
+                ticket.resize(missing);
+                if let Some(money) = ticket.take() {
+                    return Ok(money);
+                }
+                self.budget.evict(ticket.short_of());
+                ticket.take().ok_or_else(|| Blocked::Room(self.full(missing, self.budget.available())))
+            }
+        }
+    }
+
+    /// Maps a region of `size` bytes, a rounded size, paid out of `money`. If the system refuses while memory lies idle,
+    /// that is given back and the system asked once more.
+    fn map(
+        &self,
+        size: usize,
+        align: usize,
+        reserve: usize,
+        money: &mut Reservation,
+    ) -> Result<Chunk, AllocError> {
+        let region = match self.backend.map(size, align, reserve) {
+            Err(AllocError::Refused { .. }) if self.trim_to(0) > 0 => self.backend.map(size, align, reserve),
+            answer => answer,
+        }?;
+        let broken = |what| AllocError::BrokenAllocator { requested: size, what };
+        if region.committed() != size || !region.as_ptr().addr().get().is_multiple_of(align) {
+            return Err(broken("the backend mapped another size or alignment than was asked for"));
+        }
+        let paid = money.split(size as u64).ok_or(broken("the set costs more than its plan says"))?;
+        Ok(Chunk::new(region, paid, self.config.secret))
+    }
+}
+
+/// A check-out under way. Dropping it undoes it.
+struct Take<'p> {
+    inner: &'p Inner,
+    /// For each want what lay idle. Counted as out.
+    got: Vec<Option<Storage>>,
+    /// Bytes counted as pending.
+    claimed: u64,
+    /// Mapped for the wants that got nothing, in their order.
+    chunks: Vec<Chunk>,
+    slabs: Vec<(Chunk, usize)>,
+    /// Tell those who wait when what was taken lies idle again.
+    nudge: bool,
+}
+
+impl Take<'_> {
+    /// Makes all of it the caller's, in one step.
+    fn publish(mut self, plan: &Plan) -> Result<Vec<Lease>, AllocError> {
+        let inner = self.inner;
+        let mut state = inner.state();
+        if state.closing {
+            drop(state);
+            return Err(AllocError::ShuttingDown);
+        }
+        let maps = (self.chunks.len() + self.slabs.len()) as u64;
+        let hits = self.got.iter().flatten().count() as u64;
+        state.bytes.pending -= std::mem::take(&mut self.claimed);
+        let fresh: u64 =
+            self.chunks.iter().chain(self.slabs.iter().map(|(slab, _)| slab)).map(Chunk::bytes).sum();
+        state.bytes.mapped += fresh;
+        state.bytes.idle += fresh;
+        for (slab, slot_size) in self.slabs.drain(..) {
+            state.slots.add(slab, slot_size);
+        }
+        let mut chunks = self.chunks.drain(..);
+        for (got, want) in self.got.iter_mut().zip(&plan.wants) {
+            if got.is_none() {
+                // There is one for each: `absent` and `slabs_for` have counted them, and nobody came in between.
+                let storage = match want.kind {
+                    Kind::Chunk(_) => chunks.next().map(Storage::Chunk),
+                    Kind::Slot(size) => state.slots.take(size).map(Storage::Slot),
+                };
+                let storage = storage.expect("what was missing has been mapped");
+                state.checked_out(&storage);
+                *got = Some(storage);
+            }
+        }
+        drop(chunks);
+        let mut set = 0;
+        let leases = std::mem::take(&mut self.got)
+            .into_iter()
+            .flatten()
+            .zip(&plan.wants)
+            .map(|(mut storage, want)| {
+                if let Storage::Chunk(chunk) = &mut storage {
+                    chunk.mark_dirty();
+                }
+                set += storage.bytes();
+                let (first, size, residency) = (storage.first(), storage.size(), storage.residency());
+                Lease { token: state.insert_out(storage, want.requested), first, size, residency }
+            })
+            .collect();
+        state.last_check_out = Instant::now();
+        state.largest_set = state.largest_set.max(set);
+        state.events.check_outs += 1;
+        state.events.hits += hits;
+        state.events.misses += plan.wants.len() as u64 - hits;
+        state.events.maps += maps;
+        inner.check(&state);
+        Ok(leases)
+    }
+}
+
+impl Drop for Take<'_> {
+    fn drop(&mut self) {
+        if self.claimed == 0 && self.got.iter().all(Option::is_none) {
+            return;
+        }
+        // Unmapped before the claim is given back, so that the cap holds.
+        self.chunks.clear();
+        self.slabs.clear();
+        let mut state = self.inner.state();
+        state.bytes.pending -= self.claimed;
+        let mut unmap = Vec::new();
+        for storage in self.got.drain(..).flatten() {
+            unmap.extend(state.put_idle(storage, Phase::Out));
+        }
+        self.inner.check(&state);
+        drop(state);
+        self.inner.unmap(unmap);
+        if self.nudge {
+            self.inner.budget.nudge();
+        }
+    }
+}
