@@ -1,3 +1,7 @@
 //! The `pinprover` command-line tool.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pinprover::cli::main(std::env::args_os())
+}

@@ -7,6 +7,8 @@ use bellperson::{Circuit, ConstraintSystem, Index, LinearCombination, SynthesisE
 use ff::PrimeField;
 use pairing::MultiMillerLoop;
 
+use crate::circom::CircuitShape;
+
 /// The counts of a circuit, found by synthesising it without a witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -74,6 +76,13 @@ impl Shape {
             Some((what, found, expected)) => Err(Mismatch { what, expected, found }),
             None => Ok(()),
         }
+    }
+}
+
+impl From<CircuitShape> for Shape {
+    fn from(shape: CircuitShape) -> Self {
+        let CircuitShape { constraints, inputs, aux, a_aux, b_inputs, b_aux } = shape;
+        Self { inputs, aux, constraints, a_aux, b_inputs, b_aux }
     }
 }
 

@@ -1,0 +1,13 @@
+//! Our prover against upstream's, in one process, in turns.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`listen`] | upstream's phase times, from its own log lines |
+//! | [`keycache`] | keys kept between runs: making one takes longer than proving |
+//! | [`race`] | the proofs in turns, their times, and the check that both are the same proof |
+//! | [`peak`] | the peak memory of one proof, in a process of its own |
+
+pub mod keycache;
+pub mod listen;
+pub mod peak;
+pub mod race;

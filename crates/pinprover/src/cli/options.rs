@@ -1,0 +1,114 @@
+//! The options that all commands share.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::Args;
+use prover_core::size::parse_size;
+
+use crate::circuits::parse_count;
+use crate::error::Error;
+use crate::proving::{Backend, MemoryOptions, OnExhausted};
+use crate::ui::Ui;
+
+/// Reads a size in bytes; clap adds the option and the value to the error.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|e| e.to_string())
+}
+
+/// Reads a number of things that is not 0.
+pub(super) fn positive(text: &str) -> Result<usize, String> {
+    match parse_count(text)? {
+        0 => Err("expected at least 1".to_owned()),
+        count => Ok(count),
+    }
+}
+
+/// The options that all commands share.
+#[derive(Debug, Args)]
+pub(super) struct GlobalOptions {
+    /// Print the result as one JSON object
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
+
+    /// Show no progress bar
+    #[arg(long, short, global = true, help_heading = "Output")]
+    quiet: bool,
+
+    /// The most memory for proving vectors, for instance 12.5GiB [default: what the machine and its cgroups allow]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
+    memory: Option<u64>,
+
+    /// What backs the proving vectors; auto: page-locked with a device, pooled pages without
+    #[arg(long, global = true, value_name = "BACKEND", value_enum, default_value_t, help_heading = "Memory")]
+    memory_backend: Backend,
+
+    /// What to do when that memory is used up
+    #[arg(long, global = true, value_name = "POLICY", value_enum, default_value_t, help_heading = "Memory")]
+    on_exhausted: OnExhausted,
+
+    /// Leave the pool out: proving vectors are ordinary heap memory
+    #[arg(long, global = true, visible_alias = "no-pinned", help_heading = "Memory")]
+    #[arg(conflicts_with_all = ["memory_backend", "on_exhausted"])]
+    no_pool: bool,
+
+    /// Remember the sizes of circuits in this file, so that later runs reserve the right memory at once
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Memory")]
+    hints: Option<PathBuf>,
+
+    /// Worker threads [default: one a core]
+    #[arg(long, global = true, value_name = "N", value_parser = positive, help_heading = "Work")]
+    threads: Option<usize>,
+}
+
+impl GlobalOptions {
+    pub(super) fn ui(&self) -> Ui {
+        Ui::new(self.json, self.quiet)
+    }
+
+    pub(super) fn memory(&self) -> MemoryOptions {
+        MemoryOptions {
+            limit: self.memory,
+            backend: self.memory_backend,
+            on_exhausted: self.on_exhausted,
+            no_pool: self.no_pool,
+            hints: self.hints.clone(),
+        }
+    }
+
+    /// Sets the number of threads of both pools that the provers use.
+    pub(super) fn apply_threads(&self) -> Result<(), Error> {
+        let Some(threads) = self.threads else { return Ok(()) };
+        // ec-gpu-gen reads its number here, when its pool is first used; child processes read both.
+        for variable in ["EC_GPU_NUM_THREADS", "RAYON_NUM_THREADS"] {
+            std::env::set_var(variable, OsStr::new(&threads.to_string()));
+        }
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global()
+            .map_err(|e| Error::Configuration(format!("--threads {threads}: {e}")))
+    }
+
+    /// The options that a process started by this one needs, to prove as this one does.
+    pub(super) fn for_child(&self) -> Vec<String> {
+        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
+            value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        };
+        use clap::ValueEnum;
+        let mut options = Vec::new();
+        let mut add = |option: &str, value: String| options.push(format!("{option}={value}"));
+        if let Some(bytes) = self.memory {
+            add("--memory", bytes.to_string());
+        }
+        if self.no_pool {
+            options.push("--no-pool".into());
+        } else {
+            add("--memory-backend", name(&|| self.memory_backend.to_possible_value()));
+            add("--on-exhausted", name(&|| self.on_exhausted.to_possible_value()));
+        }
+        if let Some(threads) = self.threads {
+            options.push(format!("--threads={threads}"));
+        }
+        options
+    }
+}

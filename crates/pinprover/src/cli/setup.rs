@@ -1,0 +1,103 @@
+//! `setup`: the keys of a circom circuit.
+
+use std::path::PathBuf;
+
+use bellperson::groth16::generate_random_parameters;
+use blstrs::Bls12;
+use clap::Args;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+use serde::Serialize;
+
+use super::{Context, Outcome};
+use crate::circom::{CircomCircuit, R1cs};
+use crate::circuits::Shape;
+use crate::error::Error;
+use crate::keys::{write_params, write_vk};
+use crate::output::Outputs;
+use crate::ui::seconds;
+
+/// Make the proving and the verifying key of a circom circuit.
+///
+/// The keys come from this machine's randomness: whoever made them could forge proofs. Fit for development and
+/// for provers that trust whoever ran this; a ceremony is another tool's work.
+#[derive(Debug, Args)]
+pub(super) struct Setup {
+    /// The circuit, compiled with `circom --r1cs --prime bls12381`
+    #[arg(long, value_name = "FILE")]
+    r1cs: PathBuf,
+
+    /// Write the proving key here (bellperson's format)
+    #[arg(long, value_name = "FILE")]
+    params: PathBuf,
+
+    /// Write the verifying key here (bellperson's format)
+    #[arg(long, value_name = "FILE")]
+    vk: PathBuf,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct SetupResult {
+    command: &'static str,
+    ok: bool,
+    params: PathBuf,
+    vk: PathBuf,
+    constraints: usize,
+    public_inputs: usize,
+    private_variables: usize,
+    unused_wires: usize,
+    domain: usize,
+    /// Seconds.
+    setup: f64,
+}
+
+impl Setup {
+    pub(super) fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        let mut outputs =
+            Outputs::plan(&[("--r1cs", &self.r1cs)], &[("--params", &self.params), ("--vk", &self.vk)])?;
+        let progress = context.ui.progress(3);
+        let r1cs = progress.step("read the circuit", || R1cs::read(&self.r1cs)).0?;
+        let unused_wires = r1cs.num_unused_wires();
+        let circuit = CircomCircuit::new(r1cs).map_err(|e| Error::circuit(&self.r1cs, e))?;
+        let shape = Shape::from(circuit.shape());
+        // The system's randomness, stretched: the generator draws the secrets it forgets from it.
+        let mut rng = ChaCha20Rng::from_entropy();
+        let make = || generate_random_parameters::<Bls12, _, _>(circuit, &mut rng);
+        let (params, time) = progress.step(&format!("set up {} constraints", shape.rows()), make);
+        let params = params.map_err(Error::synthesis("set up"))?;
+        let write = || -> Result<(), Error> {
+            outputs.write("--params", |w| write_params(&params, w))?;
+            outputs.write("--vk", |w| write_vk(&params.vk, w))?;
+            outputs.commit()
+        };
+        progress.step("write the keys", write).0?;
+        drop(progress);
+        let result = SetupResult {
+            command: "setup",
+            ok: true,
+            params: self.params.clone(),
+            vk: self.vk.clone(),
+            constraints: shape.rows(),
+            public_inputs: shape.inputs - 1,
+            private_variables: shape.aux,
+            unused_wires,
+            domain: shape.domain(),
+            setup: time.as_secs_f64(),
+        };
+        context.ui.result(&result, || {
+            format!(
+                "{} constraints, {} public inputs, {} private variables, domain 2^{}: set up in {}\n\
+                 proving key:   {}\nverifying key: {}",
+                shape.rows(),
+                shape.inputs - 1,
+                shape.aux,
+                shape.domain().trailing_zeros(),
+                seconds(time),
+                self.params.display(),
+                self.vk.display(),
+            )
+        })?;
+        Ok(Outcome::Done)
+    }
+}
