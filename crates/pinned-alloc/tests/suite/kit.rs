@@ -7,7 +7,7 @@
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::collections::BTreeMap;
-use std::panic::panic_any;
+use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -40,6 +40,8 @@ pub enum How {
     Panic,
     /// A panic with a payload that panics when it is dropped.
     Bomb,
+    /// A panic with a payload that panics when it is dropped, with such a payload again, without end.
+    Hydra,
 }
 
 /// A false answer, given once. A number is the index of the block in its group.
@@ -72,11 +74,25 @@ pub enum Lie {
     GrowSaysYes,
 }
 
-pub struct Bomb;
+/// Panics without the message and the backtrace, of which there would be hundreds.
+fn panic_quietly(payload: impl std::any::Any + Send) -> ! {
+    resume_unwind(Box::new(payload))
+}
+
+struct Bomb;
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        panic_any("the payload of a panic panicked");
+        panic_quietly("the payload of a panic panicked");
+    }
+}
+
+/// It has no size, so that leaking one leaks no memory.
+struct Hydra;
+
+impl Drop for Hydra {
+    fn drop(&mut self) {
+        panic_quietly(Hydra);
     }
 }
 
@@ -198,8 +214,9 @@ impl Lab {
         match how {
             None => Ok(()),
             Some(How::Fail) => Err(REFUSED),
-            Some(How::Panic) => panic_any("a fault on purpose"),
-            Some(How::Bomb) => panic_any(Bomb),
+            Some(How::Panic) => panic_quietly("a fault on purpose"),
+            Some(How::Bomb) => panic_quietly(Bomb),
+            Some(How::Hydra) => panic_quietly(Hydra),
         }
     }
 }
@@ -304,7 +321,7 @@ unsafe fn allocate(
             let token = inner.next_token - 1;
             inner.lose(token);
             drop(inner);
-            panic_any("a panic halfway");
+            panic_quietly("a panic halfway");
         }
     }
 

@@ -7,7 +7,7 @@ use pinned_alloc::{AllocError, Registry, Residency};
 
 use crate::kit::{check, fill, four, total, Call, How, Lab, Lie};
 
-const PANICS: [How; 2] = [How::Panic, How::Bomb];
+const PANICS: [How; 3] = [How::Panic, How::Bomb, How::Hydra];
 
 #[test]
 fn in_allocate() {
