@@ -17,6 +17,17 @@ fn rounds(native: usize, miri: usize) -> usize {
     }
 }
 
+/// A worker that panics ends the test instead of leaving the others waiting for it.
+struct DoneOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for DoneOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Relaxed);
+        }
+    }
+}
+
 #[test]
 fn blocks_outlive_the_registration_on_other_threads() {
     let registry = Registry::new();
@@ -32,6 +43,7 @@ fn blocks_outlive_the_registration_on_other_threads() {
         for (worker, (to_next, from_last)) in senders.into_iter().zip(receivers).enumerate() {
             let (registry, done, served) = (&registry, &done, &served);
             scope.spawn(move || {
+                let _guard = DoneOnPanic(done);
                 let finish = |(mut blocks, seed): ([Block; 4], u8)| {
                     for (block, layout) in blocks.iter_mut().zip(four()) {
                         check(block, layout.size(), seed);
@@ -61,7 +73,7 @@ fn blocks_outlive_the_registration_on_other_threads() {
         for lab in &labs {
             let registration = lab.register(&registry).expect("one at a time");
             let before = served.load(Relaxed);
-            while served.load(Relaxed) == before {
+            while served.load(Relaxed) == before && !done.load(Relaxed) {
                 std::thread::yield_now();
             }
             drop(registration);
