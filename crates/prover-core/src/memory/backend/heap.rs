@@ -46,22 +46,33 @@ impl Backend for Heap {
         let committed = rounded_or_overflow(size)?;
         let wanted = committed.saturating_mul(self.headroom).min(reserve);
         let capacity = rounded(wanted).unwrap_or(committed).max(committed);
-        let layout = Layout::from_size_align(capacity, align.max(PAGE))
-            .map_err(|_| AllocError::CapacityOverflow { count: size, element_size: 1 })?;
+        // Aligned by hand: `alloc_zeroed` takes fresh pages from the system untouched only for small alignments, for
+        // larger ones it writes the zeros itself and so commits all of the headroom.
+        let align = align.max(PAGE);
+        let layout = capacity
+            .checked_add(align - 1)
+            .and_then(|size| Layout::from_size_align(size, 1).ok())
+            .ok_or(AllocError::CapacityOverflow { count: size, element_size: 1 })?;
         // SAFETY: the layout's size is not zero, `rounded` gives at least a page.
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(AllocError::Refused {
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(AllocError::Refused {
             requested: capacity,
             cause: Cause::new("alloc", 0, "run fewer proofs at once or add memory"),
         })?;
-        Ok(Box::new(HeapRegion { ptr, layout, committed }))
+        let offset = base.addr().get().next_multiple_of(align) - base.addr().get();
+        // SAFETY: `offset < align`, and the allocation has `align - 1` bytes more than `capacity`.
+        let first = unsafe { base.add(offset) };
+        Ok(Box::new(HeapRegion { base, layout, first, committed, capacity }))
     }
 }
 
 #[derive(Debug)]
 struct HeapRegion {
-    ptr: NonNull<u8>,
+    base: NonNull<u8>,
     layout: Layout,
+    /// The first byte handed out.
+    first: NonNull<u8>,
     committed: usize,
+    capacity: usize,
 }
 
 // SAFETY: the region owns its allocation alone; the global allocator may be called from any thread.
@@ -69,11 +80,11 @@ unsafe impl Send for HeapRegion {}
 // SAFETY: through `&HeapRegion` only plain values are read.
 unsafe impl Sync for HeapRegion {}
 
-// SAFETY: `ptr` is an allocation of `layout.size() >= committed` zeroed bytes that only `drop` frees; `grow` moves
-// `committed` up within it.
+// SAFETY: from `first` there are `capacity >= committed` zeroed bytes of an allocation that only `drop` frees; `grow` moves
+// `committed` up within them.
 unsafe impl Region for HeapRegion {
     fn as_ptr(&self) -> NonNull<u8> {
-        self.ptr
+        self.first
     }
 
     fn committed(&self) -> usize {
@@ -81,7 +92,7 @@ unsafe impl Region for HeapRegion {
     }
 
     fn reserved(&self) -> usize {
-        self.layout.size()
+        self.capacity
     }
 
     fn residency(&self) -> Residency {
@@ -90,7 +101,7 @@ unsafe impl Region for HeapRegion {
 
     fn grow(&mut self, size: usize) -> Result<(), AllocError> {
         match rounded(size) {
-            Some(size) if size <= self.layout.size() => {
+            Some(size) if size <= self.capacity => {
                 self.committed = self.committed.max(size);
                 Ok(())
             }
@@ -101,7 +112,7 @@ unsafe impl Region for HeapRegion {
 
 impl Drop for HeapRegion {
     fn drop(&mut self) {
-        // SAFETY: `ptr` came from `alloc_zeroed` with this layout and is freed once.
-        unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
+        // SAFETY: `base` came from `alloc_zeroed` with this layout and is freed once.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }

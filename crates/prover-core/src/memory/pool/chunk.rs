@@ -1,5 +1,6 @@
 //! One mapped region with what belongs to it.
 
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -66,17 +67,13 @@ impl Chunk {
         }
     }
 
-    /// Grows to `size` bytes (a rounded size), paid for first. On an error it is as it was.
+    /// Grows to `size` bytes (a rounded size), paid for first. On an error, and on a panic of the backend, it is as it was.
     pub(super) fn grow(&mut self, size: usize) -> Result<(), AllocError> {
-        let before = self.size();
-        let extra = size.saturating_sub(before) as u64;
-        self.reservation.try_grow(extra)?;
-        let grown = self.region.grow(size);
-        let paid = before as u64 + extra;
-        if self.bytes() < paid {
-            self.reservation.shrink(paid - self.bytes());
-        }
-        grown
+        self.reservation.try_grow(size.saturating_sub(self.size()) as u64)?;
+        let grown = catch_unwind(AssertUnwindSafe(|| self.region.grow(size)));
+        // What it did not become is not paid for.
+        self.reservation.shrink(self.reservation.bytes().saturating_sub(self.bytes()));
+        grown.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     pub(super) fn seal(&mut self) -> Result<Residency, AllocError> {

@@ -39,14 +39,18 @@ impl Idle {
         self.remove(size, 0)
     }
 
-    /// Takes the largest chunk, the oldest of that size, if it has lain idle since `until` or longer; else the next size.
-    pub(super) fn take_largest(&mut self, until: Option<Instant>) -> Option<Chunk> {
-        let (size, index) = self.by_size.iter().rev().find_map(|(size, list)| {
-            let index = match until {
-                None => 0,
-                Some(until) => list.iter().position(|chunk| chunk.idle_since <= until)?,
-            };
-            Some((*size, index))
+    /// Takes the largest chunk of at most `most` bytes, the oldest of that size.
+    pub(super) fn take_largest(&mut self, most: u64) -> Option<Chunk> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let size = *self.by_size.range(..=most).next_back()?.0;
+        self.remove(size, 0)
+    }
+
+    /// As [`take_largest`](Self::take_largest), of those that have lain idle since `until` or longer.
+    pub(super) fn take_largest_aged(&mut self, most: u64, until: Instant) -> Option<Chunk> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let (size, index) = self.by_size.range(..=most).rev().find_map(|(size, list)| {
+            Some((*size, list.iter().position(|chunk| chunk.idle_since <= until)?))
         })?;
         self.remove(size, index)
     }

@@ -135,7 +135,7 @@ impl Inner {
             unmap.extend(state.put_idle(storage, phase));
         }
         if state.closing {
-            unmap.extend(state.take_surplus(0, None));
+            unmap.extend(state.take_surplus(0));
         }
         self.check(&state);
         drop(state);

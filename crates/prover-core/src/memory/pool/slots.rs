@@ -114,11 +114,13 @@ impl Slots {
         self.empty.insert(index);
     }
 
-    /// Removes a slab with no slot in use, if there is one that has been so since `until` or longer.
-    pub(super) fn take_empty(&mut self, until: Option<Instant>) -> Option<Chunk> {
+    /// Removes a slab with no slot in use; with `aged`, one of at most so many bytes that has been so since then or
+    /// longer.
+    pub(super) fn take_empty(&mut self, aged: Option<(u64, Instant)>) -> Option<Chunk> {
         let old_enough = |index: &usize| {
-            let slab = self.slabs[*index].as_ref();
-            slab.is_some_and(|slab| until.is_none_or(|until| slab.chunk.idle_since <= until))
+            self.slabs[*index].as_ref().is_some_and(|slab| {
+                aged.is_none_or(|(most, until)| slab.chunk.bytes() <= most && slab.chunk.idle_since <= until)
+            })
         };
         // The last one: the first are those that `take` fills up again.
         let index = self.empty.iter().rev().copied().find(old_enough)?;

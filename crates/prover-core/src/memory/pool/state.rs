@@ -146,15 +146,31 @@ impl State {
         victims
     }
 
-    /// Takes idle regions off the lists, the largest first and slabs last, until `keep` bytes lie idle; with `until` only
-    /// those that have lain idle since then or longer.
-    pub(super) fn take_surplus(&mut self, keep: u64, until: Option<Instant>) -> Vec<Chunk> {
+    /// Takes idle regions off the lists, the largest first and slabs last, until at most `keep` bytes lie idle.
+    pub(super) fn take_surplus(&mut self, keep: u64) -> Vec<Chunk> {
         let mut victims = Vec::new();
         let mut idle = self.bytes.idle;
         while idle > keep {
-            let next = self.idle.take_largest(until).or_else(|| self.slots.take_empty(until));
+            let next = self.idle.take_largest(u64::MAX).or_else(|| self.slots.take_empty(None));
             let Some(chunk) = next else { break };
             idle -= chunk.bytes();
+            victims.push(chunk);
+        }
+        self.leave(&victims);
+        victims
+    }
+
+    /// Takes regions off the lists that have lain idle since `until` or longer, the largest first and slabs last, as long
+    /// as at least `keep` bytes stay idle.
+    pub(super) fn take_aged(&mut self, keep: u64, until: Instant) -> Vec<Chunk> {
+        let mut victims = Vec::new();
+        let mut surplus = self.bytes.idle.saturating_sub(keep);
+        while let Some(chunk) = self.idle.take_largest_aged(surplus, until) {
+            surplus -= chunk.bytes();
+            victims.push(chunk);
+        }
+        while let Some(chunk) = self.slots.take_empty(Some((surplus, until))) {
+            surplus -= chunk.bytes();
             victims.push(chunk);
         }
         self.leave(&victims);

@@ -11,7 +11,7 @@ use crate::memory::sync::lock;
 impl Inner {
     /// Unmaps idle regions, the largest first, until at most `keep` bytes lie idle.
     pub(super) fn trim_to(&self, keep: u64) -> u64 {
-        let victims = self.state().take_surplus(keep, None);
+        let victims = self.state().take_surplus(keep);
         self.unmap(victims)
     }
 
@@ -36,7 +36,7 @@ impl Inner {
         let mut state = self.state();
         let in_use = state.last_check_out > until;
         let keep = if in_use { self.config.low_water.unwrap_or(state.largest_set) } else { 0 };
-        let victims = state.take_surplus(keep, Some(until));
+        let victims = state.take_aged(keep, until);
         drop(state);
         self.unmap(victims)
     }
