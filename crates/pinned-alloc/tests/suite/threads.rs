@@ -7,7 +7,7 @@ use pinned_alloc::{AllocError, Block, Registry};
 
 use crate::kit::{check, fill, four, Lab};
 
-const WORKERS: usize = 4;
+const WORKERS: usize = 3;
 
 fn rounds(native: usize, miri: usize) -> usize {
     if cfg!(miri) {
@@ -32,7 +32,7 @@ impl Drop for DoneOnPanic<'_> {
 fn blocks_outlive_the_registration_on_other_threads() {
     let registry = Registry::new();
     let (done, served) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let labs: Vec<Arc<Lab>> = (0..rounds(200, 4)).map(|i| Lab::new(["even", "odd"][i % 2])).collect();
+    let labs: Vec<Arc<Lab>> = (0..rounds(60, 4)).map(|i| Lab::new(["even", "odd"][i % 2])).collect();
 
     std::thread::scope(|scope| {
         // A ring: what one worker allocates, the next one grows, checks and drops.
