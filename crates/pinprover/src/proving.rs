@@ -1,12 +1,15 @@
 //! The seam between the tool and the prover: every proof that the tool makes is made here.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bellperson::groth16::{create_proof, Parameters, Proof};
-use bellperson::Circuit;
+use bellperson::groth16::backend::{self, Backend, CircuitId, Job, Registration};
+use bellperson::groth16::{self, create_proof, native, Parameters, Proof, SynthesisOptions};
+use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
+use pinned_alloc::Residency;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{OsRng, RngCore, SeedableRng};
 
@@ -19,9 +22,13 @@ pub struct MemoryOptions {
     /// The most memory for proving vectors, in bytes; `None`: what the machine and its cgroups allow.
     pub limit: Option<u64>,
     /// What backs them.
-    pub backend: Backend,
+    pub backend: MemoryBackend,
+    /// The most memory that the pool keeps, in use or idle, in bytes; `None`: as much as `limit`.
+    pub pool_limit: Option<u64>,
     /// What to do when the memory is used up.
     pub on_exhausted: OnExhausted,
+    /// How long to wait for memory; `None`: as the pool has it.
+    pub wait: Option<Duration>,
     /// Leave the pool out: the vectors are ordinary heap memory.
     pub no_pool: bool,
     /// The file in which the sizes of circuits are remembered between runs.
@@ -30,7 +37,7 @@ pub struct MemoryOptions {
 
 /// What backs the proving vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Backend {
+pub enum MemoryBackend {
     /// Page-locked for the device if there is one, pooled pages otherwise.
     #[default]
     Auto,
@@ -80,9 +87,10 @@ impl Blinding {
     }
 }
 
-/// The prover, with its memory, for the length of a command.
+/// The prover, with its memory, for the length of a command. One at a time in a process.
 pub struct Session {
-    _private: (),
+    recorder: Arc<Recorder>,
+    _registration: Registration,
 }
 
 impl Session {
@@ -91,7 +99,10 @@ impl Session {
     /// # Errors
     /// [`Error::Configuration`] and [`Error::Memory`] if the memory cannot be had as asked for.
     pub fn open(_memory: &MemoryOptions) -> Result<Self, Error> {
-        Ok(Self { _private: () })
+        let recorder = Arc::new(Recorder::default());
+        let registration = backend::register(recorder.clone() as Arc<dyn Backend>)
+            .map_err(|e| Error::Configuration(e.to_string()))?;
+        Ok(Self { recorder, _registration: registration })
     }
 
     /// Proves `circuit`, whose counts are `shape`. `identity` names the circuit, the same for the same
@@ -102,17 +113,68 @@ impl Session {
     pub fn prove<C: Circuit<Scalar> + Send>(
         &self,
         _identity: &str,
-        _shape: &Shape,
+        shape: &Shape,
         circuit: C,
         params: &Parameters<Bls12>,
         blinding: Blinding,
     ) -> Result<Proved, Error> {
+        let expected = groth16::Shape { constraints: shape.rows(), inputs: shape.inputs, aux: shape.aux };
+        *self.recorder.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(expected);
         let start = Instant::now();
         let proof =
             create_proof(circuit, params, blinding.r, blinding.s).map_err(Error::synthesis("prove"))?;
-        let phases = Phases { synthesis: None, fft: None, msm: None, total: start.elapsed() };
-        let vectors = Vectors { backend: "heap".into(), pinned: false, bytes: None, growths: None };
-        Ok(Proved { proof, report: Report { phases, vectors } })
+        let total = start.elapsed();
+        let made = self.recorder.made.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (synthesis, made) = made.expect("the recorder is the backend of every proof");
+        let (phases, placement) = (made.phases, made.placement);
+        Ok(Proved {
+            proof,
+            report: Report {
+                phases: Phases {
+                    synthesis: Some(synthesis),
+                    fft: Some(phases.fft),
+                    msm: Some(phases.msm()),
+                    total,
+                },
+                vectors: Vectors {
+                    backend: placement.abc_allocator.unwrap_or("heap").to_owned(),
+                    pinned: placement.abc_residency == Residency::Pinned,
+                    bytes: Some((placement.abc_bytes + placement.aux_bytes) as u64),
+                    growths: Some(growths(&placement.growths)),
+                },
+            },
+        })
+    }
+}
+
+fn growths(growths: &groth16::Growths) -> u64 {
+    u64::from(growths.in_place) + u64::from(growths.moved) + u64::from(growths.to_heap)
+}
+
+/// The fork's own prover as a registered one, which keeps what it says of its last proof.
+#[derive(Default)]
+struct Recorder {
+    expected: Mutex<Option<groth16::Shape>>,
+    made: Mutex<Option<(Duration, native::Proved)>>,
+}
+
+impl Backend for Recorder {
+    fn name(&self) -> &str {
+        "native"
+    }
+
+    fn options(&self, _: &CircuitId<'_>) -> SynthesisOptions {
+        let expected = *self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        SynthesisOptions::default().expecting(expected).pad_to_domain(true)
+    }
+
+    fn prove(&self, job: Job<'_>) -> Result<Vec<Proof<Bls12>>, SynthesisError> {
+        let synthesis = job.synthesis;
+        let proved = native::prove(job)?;
+        let proofs = proved.iter().map(|proved| proved.proof.clone()).collect();
+        *self.made.lock().unwrap_or_else(PoisonError::into_inner) =
+            proved.into_iter().next_back().map(|proved| (synthesis, proved));
+        Ok(proofs)
     }
 }
 

@@ -20,6 +20,7 @@ const INTERRUPTED: i32 = 130;
 /// # Errors
 /// [`Error::Configuration`] if the system refuses it, or if there is one already.
 pub fn install() -> Result<(), Error> {
+    let ignored = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].map(|signal| (signal, is_ignored(signal)));
     ctrlc::set_handler(|| {
         let paths = lock();
         for path in paths.iter() {
@@ -29,7 +30,21 @@ pub fn install() -> Result<(), Error> {
         // With the lock held: nobody makes another one now.
         std::process::exit(INTERRUPTED);
     })
-    .map_err(|e| Error::Configuration(format!("cannot install the signal handler: {e}")))
+    .map_err(|e| Error::Configuration(format!("cannot install the signal handler: {e}")))?;
+    // What the parent had us ignore stays ignored: `nohup` counts on it.
+    for (signal, _) in ignored.into_iter().filter(|(_, ignored)| *ignored) {
+        // SAFETY: SIG_IGN is a valid disposition for these signals, and no handler of ours is involved.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    Ok(())
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: with a null new action, sigaction only writes the current one to the valid pointer it gets.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) } == 0;
+    // SAFETY: on success the kernel has filled it in; it is read on success only.
+    known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 /// The list, locked: an interruption waits until the guard is gone.

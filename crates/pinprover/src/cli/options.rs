@@ -2,13 +2,14 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use prover_core::size::parse_size;
 
 use crate::circuits::parse_count;
 use crate::error::Error;
-use crate::proving::{Backend, MemoryOptions, OnExhausted};
+use crate::proving::{MemoryBackend, MemoryOptions, OnExhausted};
 use crate::ui::Ui;
 
 /// Reads a size in bytes; clap adds the option and the value to the error.
@@ -37,19 +38,28 @@ pub(super) struct GlobalOptions {
 
     /// The most memory for proving vectors, for instance 12.5GiB [default: what the machine and its cgroups allow]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
+    #[arg(visible_alias = "memory-budget")]
     memory: Option<u64>,
+
+    /// The most of it that the pool of proving vectors keeps, in use or idle [default: all of it]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = "Memory")]
+    pinned_max: Option<u64>,
 
     /// What backs the proving vectors; auto: page-locked with a device, pooled pages without
     #[arg(long, global = true, value_name = "BACKEND", value_enum, default_value_t, help_heading = "Memory")]
-    memory_backend: Backend,
+    memory_backend: MemoryBackend,
 
     /// What to do when that memory is used up
     #[arg(long, global = true, value_name = "POLICY", value_enum, default_value_t, help_heading = "Memory")]
     on_exhausted: OnExhausted,
 
+    /// With --on-exhausted wait: fail after so many seconds [default: 600]
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = parse_count, help_heading = "Memory")]
+    pinned_wait: Option<usize>,
+
     /// Leave the pool out: proving vectors are ordinary heap memory
     #[arg(long, global = true, visible_alias = "no-pinned", help_heading = "Memory")]
-    #[arg(conflicts_with_all = ["memory_backend", "on_exhausted"])]
+    #[arg(conflicts_with_all = ["memory_backend", "on_exhausted", "pinned_max", "pinned_wait"])]
     no_pool: bool,
 
     /// Remember the sizes of circuits in this file, so that later runs reserve the right memory at once
@@ -69,6 +79,8 @@ impl GlobalOptions {
     pub(super) fn memory(&self) -> MemoryOptions {
         MemoryOptions {
             limit: self.memory,
+            pool_limit: self.pinned_max,
+            wait: self.pinned_wait.map(|seconds| Duration::from_secs(seconds as u64)),
             backend: self.memory_backend,
             on_exhausted: self.on_exhausted,
             no_pool: self.no_pool,
@@ -91,24 +103,25 @@ impl GlobalOptions {
 
     /// The options that a process started by this one needs, to prove as this one does.
     pub(super) fn for_child(&self) -> Vec<String> {
-        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
-            value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-        };
-        use clap::ValueEnum;
         let mut options = Vec::new();
-        let mut add = |option: &str, value: String| options.push(format!("{option}={value}"));
-        if let Some(bytes) = self.memory {
-            add("--memory", bytes.to_string());
-        }
+        let mut add = |option: &str, value: Option<String>| {
+            options.extend(value.map(|value| format!("{option}={value}")));
+        };
+        add("--memory", self.memory.map(|bytes| bytes.to_string()));
+        add("--threads", self.threads.map(|threads| threads.to_string()));
         if self.no_pool {
             options.push("--no-pool".into());
-        } else {
-            add("--memory-backend", name(&|| self.memory_backend.to_possible_value()));
-            add("--on-exhausted", name(&|| self.on_exhausted.to_possible_value()));
+            return options;
         }
-        if let Some(threads) = self.threads {
-            options.push(format!("--threads={threads}"));
-        }
+        add("--pinned-max", self.pinned_max.map(|bytes| bytes.to_string()));
+        add("--pinned-wait", self.pinned_wait.map(|seconds| seconds.to_string()));
+        add("--memory-backend", name(&self.memory_backend));
+        add("--on-exhausted", name(&self.on_exhausted));
         options
     }
+}
+
+/// A choice as the command line has it.
+fn name(value: &impl ValueEnum) -> Option<String> {
+    Some(value.to_possible_value()?.get_name().to_owned())
 }
