@@ -6,6 +6,7 @@
 //!
 //! Wires are `1 | public outputs | public inputs | private inputs | the rest`.
 
+use std::fmt;
 use std::path::Path;
 
 use blstrs::Scalar;
@@ -33,7 +34,9 @@ const TERM_BYTES: usize = 4 + SCALAR_BYTES;
 const MIN_CONSTRAINT_BYTES: u64 = 12;
 
 /// A circuit as circom compiled it.
-#[derive(Clone, Debug)]
+///
+/// `Debug` shows the counts, not the matrices, which may be gigabytes.
+#[derive(Clone)]
 pub struct R1cs {
     pub(crate) counts: Counts,
     pub(crate) a: Matrix,
@@ -160,6 +163,18 @@ impl R1cs {
 
     pub(crate) fn aux_index(&self) -> &[u32] {
         &self.aux_index
+    }
+}
+
+impl fmt::Debug for R1cs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let terms = [&self.a, &self.b, &self.c].map(Matrix::num_terms);
+        f.debug_struct("R1cs")
+            .field("counts", &self.counts)
+            .field("terms", &terms)
+            .field("coefficients", &self.coefficients.len())
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
     }
 }
 

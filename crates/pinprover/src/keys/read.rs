@@ -268,3 +268,49 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader that ends before the length that the file had when it was opened.
+    #[test]
+    fn a_file_cut_while_it_is_read_gives_an_error() {
+        let bytes = [0x17; 5000];
+        for there in [0, 50, 96, 4999] {
+            let source = Source { inner: &bytes[..there], pos: 0, len: 10_000 };
+            let error = params_from(source, true).map(|_| ()).unwrap_err();
+            let expected = if there < 96 { "truncated in vk.alpha_g1" } else { "vk.alpha_g1, point 0" };
+            assert!(error.to_string().contains(expected), "{there}: {error}");
+        }
+    }
+
+    #[test]
+    fn points_are_read_in_blocks_and_bad_ones_are_named_in_any_of_them() {
+        use group::{Curve, Group};
+        let per_block = BLOCK_BYTES / G1Affine::UNCOMPRESSED;
+        let count = per_block + 1000;
+        let mut point = blstrs::G1Projective::generator();
+        let first: Vec<G1Affine> = (0..100)
+            .map(|_| {
+                point = point.double();
+                point.to_affine()
+            })
+            .collect();
+        let mut bytes = (count as u32).to_be_bytes().to_vec();
+        for i in 0..count {
+            bytes.extend(first[i % 100].to_uncompressed());
+        }
+        let read = |bytes: &[u8], len: usize| {
+            Source { inner: bytes, pos: 0, len: len as u64 }.points::<G1Affine>("h", false)
+        };
+        let points = read(&bytes, bytes.len()).unwrap();
+        assert!(points.len() == count && points.iter().enumerate().all(|(i, p)| *p == first[i % 100]));
+        for index in [count - 1, per_block, per_block - 1, 0] {
+            let offset = 4 + index * G1Affine::UNCOMPRESSED;
+            bytes[offset + 50] ^= 1;
+            let error = read(&bytes, bytes.len()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("h, point {index} (byte {offset}): ")), "{error}");
+        }
+    }
+}
