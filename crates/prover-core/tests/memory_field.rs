@@ -192,7 +192,7 @@ fn case_22_locked_memory_goes_back_while_the_process_lives() {
         });
         assert!(peak > baseline && peak - baseline <= CAP >> 10, "{peak} kB locked");
         if by_age {
-            until("trimming by age", || locked_kib() == baseline);
+            until("trimming by age", || locked_kib() == baseline && budget.used() == 0);
         } else {
             pool.trim_all();
             assert_eq!(locked_kib(), baseline);
@@ -336,7 +336,6 @@ fn case_29_trimming_in_a_loop_stalls_nobody() {
     let (pool, budget, ledger) =
         pool_over(Heap::new(), 64 * MIB, |config| config.exhaustion = Exhaustion::Wait(LONG));
     let jobs = |pool: &Pool| {
-        let started = Instant::now();
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -350,23 +349,23 @@ fn case_29_trimming_in_a_loop_stalls_nobody() {
                 });
             }
         });
-        started.elapsed()
     };
     let done = AtomicBool::new(false);
+    let trimmed = AtomicU64::new(0);
     thread::scope(|scope| {
-        let trimmer = scope.spawn(|| {
-            let mut trims = 0;
+        scope.spawn(|| {
             while !done.load(SeqCst) {
-                trims += u64::from(pool.trim_all() > 0);
-                budget.evict(1 << 20);
+                trimmed.fetch_add(pool.trim_all() + budget.evict(1 << 20), SeqCst);
                 thread::yield_now();
             }
-            trims
         });
-        let elapsed = jobs(&pool);
+        let started = Instant::now();
+        // Until the two have really met a number of times.
+        while trimmed.load(SeqCst) < 20 * SET_BYTES && started.elapsed() < LONG {
+            jobs(&pool);
+        }
         done.store(true, SeqCst);
-        assert!(trimmer.join().unwrap() > 0);
-        assert!(elapsed < LONG, "{elapsed:?}");
+        assert!(started.elapsed() < LONG);
     });
     pool.trim_all();
     assert_eq!((budget.used(), ledger.live_bytes.load(SeqCst), budget.stats().waiting), (0, 0, 0));

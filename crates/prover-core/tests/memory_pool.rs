@@ -445,8 +445,7 @@ fn the_pools_own_thread_trims_by_age_and_stops() {
     let (pool, budget, ledger) =
         pool(64 * MIB, |config| config.idle_timeout = Some(Duration::from_millis(20)));
     drop(pool.check_out(&layouts(&SET)).unwrap());
-    until("trimming by age", || ledger.live_bytes.load(SeqCst) == 0);
-    assert_eq!(budget.used(), 0);
+    until("trimming by age", || ledger.live_bytes.load(SeqCst) == 0 && budget.used() == 0);
     drop(pool);
     let (pool, _, _) = memory_support::pool(MIB, |config| config.idle_timeout = Some(LONG * 100));
     let started = Instant::now();
@@ -614,6 +613,26 @@ fn registered_blocks_find_their_way_home() {
     drop(blocks);
     assert_eq!((pool.stats().out_bytes, pool.stats().idle_bytes), (0, SET_BYTES + 3 * MIB as u64));
     assert_eq!(other_ledger.calls(), 0);
+    at_baseline(&pool, &budget, &ledger);
+}
+
+#[test]
+fn sets_wait_but_larger_blocks_for_a_set_that_is_out_do_not() {
+    let registry = Registry::new();
+    let (pool, budget, ledger) = pool(16 * MIB, |config| config.exhaustion = Exhaustion::Wait(LONG));
+    let _registration = pool.register(&registry).unwrap();
+    let held = registry.allocate([layout(2 * MIB); 4]).unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| registry.allocate([layout(4 * MIB); 4]).map(|_| ()));
+        until("waiting", || budget.stats().waiting == 1);
+        // It moves past the waiter, who waits for what this holder has.
+        let moved = registry.allocate([layout(2 * MIB); 3]).unwrap();
+        // And is refused at once, so that it goes on elsewhere and ends some day.
+        let error = registry.allocate([layout(4 * MIB); 3]).unwrap_err();
+        assert!(matches!(error, AllocError::Exhausted { .. }), "{error}");
+        drop((held, moved));
+        waiter.join().unwrap().unwrap();
+    });
     at_baseline(&pool, &budget, &ledger);
 }
 

@@ -21,7 +21,7 @@ use super::state::{Cap, State};
 use super::table::{Phase, Storage, Token};
 use crate::memory::backend::rounded;
 use crate::memory::budget::{saturate, Event, Ticket};
-use crate::memory::{Deadline, Reservation, KNOB_WAIT};
+use crate::memory::{Deadline, Priority, Reservation, KNOB_WAIT};
 
 /// A block that has been checked out.
 #[derive(Clone, Copy, Debug)]
@@ -158,28 +158,42 @@ enum Fit {
 
 /// How to pay.
 enum Payment<'t> {
-    /// What is there now, if nobody waits.
-    Now,
+    /// What is there now, if nobody of this priority or a higher one waits.
+    Now(Priority),
     /// From a place in the queue.
     Queued(&'t mut Ticket),
 }
 
+/// On which terms a set is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Terms {
+    /// The pool's policy.
+    Policy,
+    /// Larger blocks for vectors of a set that is out already. They do not wait: the asker holds what others wait for, and
+    /// two such would wait for each other. For the same reason they pass the queue, as growth in place does.
+    Move,
+}
+
 impl Inner {
-    /// Checks a set out under the pool's policy.
-    pub(super) fn acquire(&self, layouts: &[Layout]) -> Result<Vec<Lease>, AllocError> {
+    /// Checks a set out.
+    pub(super) fn acquire(&self, layouts: &[Layout], terms: Terms) -> Result<Vec<Lease>, AllocError> {
         let plan = self.plan(layouts)?;
-        let blocked = if self.budget.is_clear(self.config.priority, self.group) {
-            match self.attempt(&plan, &mut Payment::Now) {
+        let priority = match terms {
+            Terms::Policy => self.config.priority,
+            Terms::Move => self.config.priority.max(Priority::HIGH),
+        };
+        let blocked = if self.budget.is_clear(priority, self.group) {
+            match self.attempt(&plan, &mut Payment::Now(priority)) {
                 Ok(leases) => return Ok(leases),
                 Err(blocked) => blocked,
             }
         } else {
             Blocked::Room(self.no_turn(&plan))
         };
-        let result = match (blocked, self.config.exhaustion) {
-            (Blocked::Final(error), _) => Err(error),
-            (_, Exhaustion::Wait(wait)) => self.wait_for(&plan, Deadline::after(wait)),
-            (blocked, _) => Err(blocked.into_error()),
+        let result = match (blocked, self.config.exhaustion, terms) {
+            (Blocked::Final(error), ..) => Err(error),
+            (_, Exhaustion::Wait(wait), Terms::Policy) => self.wait_for(&plan, Deadline::after(wait)),
+            (blocked, ..) => Err(blocked.into_error()),
         };
         result.inspect_err(|error| self.refused(&plan, error))
     }
@@ -272,7 +286,7 @@ impl Inner {
     }
 
     fn attempt_with(&self, plan: &Plan, payment: &mut Payment<'_>, fit: Fit) -> Result<Vec<Lease>, Blocked> {
-        let mut take = self.take_idle(plan, fit, matches!(payment, Payment::Now))?;
+        let mut take = self.take_idle(plan, fit, matches!(payment, Payment::Now(_)))?;
         if take.claimed > 0 {
             let mut money = self.pay(take.claimed, payment)?;
             let absent = plan.absent(&take.got);
@@ -351,7 +365,7 @@ impl Inner {
     /// Reserves `missing` bytes in the budget.
     fn pay(&self, missing: u64, payment: &mut Payment<'_>) -> Result<Reservation, Blocked> {
         match payment {
-            Payment::Now => Ok(self.budget.try_reserve_in(missing, self.config.priority, self.group)?),
+            Payment::Now(priority) => Ok(self.budget.try_reserve_in(missing, *priority, self.group)?),
             Payment::Queued(ticket) => {
                 ticket.resize(missing);
                 if let Some(money) = ticket.take() {

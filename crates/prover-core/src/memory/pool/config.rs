@@ -26,6 +26,10 @@ pub struct PoolConfig {
     pub exhaustion: Exhaustion,
     /// The priority of check-outs in the budget's queue.
     pub priority: Priority,
+    /// Blocks in a set. What is allocated through `pinned-alloc` in smaller groups are larger blocks for vectors of a set
+    /// that is out: such a request never waits, and passes those who do, since its holder has what they wait for.
+    /// Default: 4 (a, b, c and aux).
+    pub set_blocks: usize,
     /// By how many percent an idle block may be larger than what is asked for. Default: 15.
     pub waste_percent: u32,
     /// Address space to reserve for a block, as a multiple of its first size. It costs no memory. Default: 8.
@@ -56,6 +60,7 @@ impl Default for PoolConfig {
             max_bytes: None,
             exhaustion: Exhaustion::Heap,
             priority: Priority::NORMAL,
+            set_blocks: 4,
             waste_percent: 15,
             reserve_factor: 8,
             growth_step: 64 << 20,

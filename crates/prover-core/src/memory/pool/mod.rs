@@ -64,6 +64,7 @@ use std::time::{Duration, Instant};
 
 use pinned_alloc::{AllocError, Block, Residency};
 
+use self::acquire::Terms;
 use self::inner::Inner;
 use self::trim::{Ager, PoolEvictor};
 use super::backend::Backend;
@@ -126,7 +127,7 @@ impl Pool {
     /// a set that can never fit, [`AllocError::Exhausted`] or [`AllocError::TimedOut`] by policy,
     /// [`AllocError::Refused`] if the system refuses, [`AllocError::ShuttingDown`] when the pool is closed.
     pub fn check_out(&self, layouts: &[Layout]) -> Result<CheckedOut, AllocError> {
-        let leases = self.0.inner.acquire(layouts)?;
+        let leases = self.0.inner.acquire(layouts, Terms::Policy)?;
         Ok(CheckedOut::new(self.0.inner.clone(), leases))
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pinned_alloc::{AllocError, AlreadyRegistered, RawBlock, Registration, Registry, Residency, VTable};
 
+use super::acquire::Terms;
 use super::inner::Inner;
 use super::Pool;
 
@@ -70,7 +71,9 @@ unsafe fn allocate(
     out: &mut [Option<RawBlock>],
 ) -> Result<(), AllocError> {
     // SAFETY: the registry calls this before `release` only.
-    let leases = unsafe { inner(state) }.acquire(layouts)?;
+    let pool = unsafe { inner(state) };
+    let terms = if layouts.len() < pool.config.set_blocks { Terms::Move } else { Terms::Policy };
+    let leases = pool.acquire(layouts, terms)?;
     for (out, lease) in out.iter_mut().zip(leases) {
         *out = Some(RawBlock {
             ptr: lease.first,
