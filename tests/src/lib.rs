@@ -3,5 +3,6 @@
 //! The oracle is the published bellperson 0.26.0 (crate `upstream`): with fixed r and s, every path of ours must give its
 //! proofs byte for byte.
 
+pub mod allocator;
 pub mod circuits;
 pub mod oracle;

@@ -18,7 +18,7 @@ use blstrs::{Bls12, Scalar};
 use upstream::groth16::{Proof, VerifyingKey};
 use upstream::SynthesisError;
 
-use super::assignment::ProvingAssignment;
+use super::assignment::{ProvingAssignment, Shape};
 use super::key::KeySource;
 use super::synthesis::SynthesisOptions;
 
@@ -64,6 +64,8 @@ pub struct Job<'a> {
     pub priority: bool,
     /// How long the synthesis of these circuits took, together.
     pub synthesis: Duration,
+    /// The shape that the synthesis was told to expect.
+    pub expected: Option<Shape>,
 }
 
 impl<'a> Job<'a> {
@@ -75,7 +77,7 @@ impl<'a> Job<'a> {
         r: Vec<Scalar>,
         s: Vec<Scalar>,
     ) -> Self {
-        Self { circuit, assignments, key, r, s, priority: false, synthesis: Duration::ZERO }
+        Self { circuit, assignments, key, r, s, priority: false, synthesis: Duration::ZERO, expected: None }
     }
 }
 

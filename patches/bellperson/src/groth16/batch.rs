@@ -19,6 +19,7 @@ use super::synthesis::{synthesize_with, SynthesisOptions};
 use crate::BELLMAN_VERSION;
 
 /// Proves each circuit with its own r and s, in order.
+#[cfg(not(feature = "cuda-supraseal"))]
 pub(super) fn create_proof_batch_priority<E, C, P>(
     circuits: Vec<C>,
     params: P,
@@ -78,6 +79,7 @@ where
                 );
                 job.priority = priority;
                 job.synthesis = synthesis;
+                job.expected = options.expect;
                 prove_on::<E>(&**backend, job)?
             }
             _ => native::prove_all::<E, P>(assignments, &params, key.as_deref(), r, s)?,
@@ -105,6 +107,10 @@ where
     for assignment in &assignments {
         first.check(assignment)?;
     }
+    #[cfg(feature = "cuda-supraseal")]
+    if let Some(srs) = params.get_supraseal_srs() {
+        return super::supraseal::prove::<E>(assignments, srs, r, s);
+    }
     let key = erase::<E, P>(&params);
     if let (Some(key), Some(backend)) = (&key, backend::current()) {
         let circuit = CircuitId::new("", key.vk(first.shape.inputs).ok());
@@ -130,7 +136,7 @@ where
     Ok(same_type::<Vec<Proof<Bls12>>, Vec<Proof<E>>>(proofs))
 }
 
-fn synthesize_group<Scalar, C>(
+pub(super) fn synthesize_group<Scalar, C>(
     circuits: Vec<C>,
     options: SynthesisOptions,
 ) -> Result<(Vec<ProvingAssignment<Scalar>>, Duration), SynthesisError>
@@ -150,7 +156,7 @@ where
 
 /// What the circuits of one call must have in common, since they share the bases of one key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Common {
+pub(super) struct Common {
     shape: Shape,
     a_aux: usize,
     b_input: usize,
@@ -158,7 +164,7 @@ struct Common {
 }
 
 impl Common {
-    fn of<Scalar: ff::PrimeField>(assignment: &ProvingAssignment<Scalar>) -> Self {
+    pub(super) fn of<Scalar: ff::PrimeField>(assignment: &ProvingAssignment<Scalar>) -> Self {
         Self {
             shape: assignment.shape(),
             a_aux: assignment.a_aux_density().get_total_density(),
@@ -167,7 +173,7 @@ impl Common {
         }
     }
 
-    fn check<Scalar: ff::PrimeField>(
+    pub(super) fn check<Scalar: ff::PrimeField>(
         &self,
         assignment: &ProvingAssignment<Scalar>,
     ) -> Result<(), SynthesisError> {

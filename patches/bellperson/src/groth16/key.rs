@@ -125,9 +125,10 @@ where
 }
 
 /// Any source of parameters, as a [`KeySource`] of its own engine.
-pub(crate) struct Plain<'p, P>(pub(crate) &'p P);
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'p, P>(pub &'p P);
 
-impl<E, P> KeySource<E> for Plain<'_, P>
+impl<E, P> KeySource<E> for Key<'_, P>
 where
     E: MultiMillerLoop,
     P: ParameterSource<E>,

@@ -4,29 +4,38 @@
 //!
 //! - `assignment`: [`ProvingAssignment`], the constraint system that a circuit is synthesised into.
 //! - `synthesis`: [`synthesize`] and how much memory to ask for beforehand.
-//! - `api`: the `create_*proof*` functions and proving from assignments.
+//! - `api` (`api_supraseal` with the feature `cuda-supraseal`): the `create_*proof*` functions; `batch`: what they share.
+//! - `prove`: proving from assignments.
 //! - [`backend`]: the prover that registers itself, and how a job reaches it.
 //! - [`native`]: the built-in CPU prover.
 //! - `key`: a proving key as the provers see it, and the check that it fits the circuit.
 //!
 //! [Groth16]: https://eprint.iacr.org/2016/260
 
+#[cfg(not(feature = "cuda-supraseal"))]
+mod api;
+#[cfg(feature = "cuda-supraseal")]
+#[path = "api_supraseal.rs"]
 mod api;
 mod assignment;
 pub mod backend;
 mod batch;
 mod key;
 pub mod native;
+mod prove;
+#[cfg(feature = "cuda-supraseal")]
+mod supraseal;
 mod synthesis;
 
 // By name: with a second glob beside upstream's these names would be ambiguous.
 pub use self::api::{
     create_proof, create_proof_batch, create_proof_batch_in_priority, create_proof_in_priority,
     create_random_proof, create_random_proof_batch, create_random_proof_batch_in_priority,
-    create_random_proof_in_priority, prove_assignments, prove_assignments_random,
+    create_random_proof_in_priority,
 };
 pub use self::assignment::{Growths, Placement, ProvingAssignment, Shape};
-pub use self::key::{KeyPair, KeySource, Query};
+pub use self::key::{Key, KeyPair, KeySource, Query};
+pub use self::prove::{prove_assignments, prove_assignments_random};
 pub use self::synthesis::{synthesize, synthesize_with, MemoryPolicy, SynthesisOptions};
 pub use crate::memory::PinnedBacking;
 pub use upstream::groth16::*;

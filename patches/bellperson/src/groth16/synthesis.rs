@@ -124,7 +124,7 @@ fn empty<Scalar: PrimeField>(
         Ok(assignment) => Ok(assignment),
         Err(refusal) if options.memory == MemoryPolicy::RequireRegistered => Err(out_of_memory(&refusal)),
         // Nobody registered an allocator: the heap is where upstream would be.
-        Err(pinned_alloc::AllocError::NotRegistered) => Ok(on_heap()),
+        Err(_) if pinned_alloc::current_name().is_none() => Ok(on_heap()),
         Err(refusal) => {
             log::warn!("the proving vectors go to the heap: {refusal}");
             let mut assignment = on_heap();

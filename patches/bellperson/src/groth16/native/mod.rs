@@ -24,7 +24,7 @@ use upstream::{gpu::GpuName, SynthesisError};
 
 use super::assignment::{Placement, ProvingAssignment, Shape};
 use super::backend::Job;
-use super::key::{same_type, KeyPair, KeySource, Plain, Query};
+use super::key::{same_type, Key, KeyPair, KeySource, Query};
 
 pub use self::proof::Phases;
 
@@ -96,7 +96,7 @@ where
         let proofs: Vec<Proof<Bls12>> = proved.into_iter().map(|proved| proved.proof).collect();
         return Ok(same_type(proofs));
     }
-    let key = Plain(params);
+    let key = Key(params);
     let blinding = r.into_iter().zip(s);
     assignments
         .into_iter()
@@ -109,6 +109,9 @@ where
 }
 
 /// A key that reads each query once for all circuits of a job: a mapped key decodes gigabytes for each.
+///
+/// A query is read under its lock, on rayon's threads. That cannot deadlock: the circuits of a job are proved one after the
+/// other, and the step that runs beside the reading never asks for the same query.
 pub(super) struct Cached<'k> {
     key: &'k dyn KeySource,
     h: Once<Query<blstrs::G1Affine>>,

@@ -1,0 +1,206 @@
+//! Start and end: what registers the memory and the prover with bellperson.
+//!
+//! ```text
+//!   init(config) ──► MemoryBudget, Pool, HintStore, CpuProver
+//!        │             │                  │
+//!        │             ▼                  ▼
+//!        │      pinned_alloc registry   bellperson::groth16::backend
+//!        ▼             ▲                  ▲
+//!      Guard ──────────┴── registrations ─┘      drop: unregister both, wait for what is out, free what is idle
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellperson::groth16::{backend, Parameters};
+use bellperson::Circuit;
+use blstrs::{Bls12, Scalar};
+use pinned_alloc::REGISTRY;
+use tracing::{info, warn};
+
+use crate::config::{Config, Hints, MemoryBackend};
+use crate::hints::HintStore;
+use crate::memory::backend::{Backend, Heap};
+#[cfg(unix)]
+use crate::memory::backend::{Mlock, Pages};
+use crate::memory::limits::Limits;
+use crate::memory::pool::{DrainError, Pool, PoolConfig, PoolRegistration, PoolStats};
+use crate::memory::MemoryBudget;
+use crate::prover::{CpuProver, ProofReport, ProveError, Proven};
+
+/// How long the drop of a [`Guard`] waits for memory that is still out.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Why a prover could not start. Nothing is registered then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InitError {
+    /// Another one runs in this process, or another library registered an allocator.
+    #[error("{0}")]
+    AllocatorRegistered(#[from] pinned_alloc::AlreadyRegistered),
+    /// Another Groth16 backend is registered in this process.
+    #[error("{0}")]
+    BackendRegistered(#[from] backend::AlreadyRegistered),
+    /// The budget is too small to be meant.
+    #[error("memory budget of {bytes} bytes: at least {least} are needed; raise {knob}")]
+    BudgetTooSmall {
+        /// What was asked for.
+        bytes: u64,
+        /// The least budget.
+        least: u64,
+        /// The setting.
+        knob: &'static str,
+    },
+    /// The pool may have no more than the budget.
+    #[error(
+        "the pool may have {pool} bytes but the memory budget is {budget}; lower {knob} or raise the budget"
+    )]
+    PoolAboveBudget {
+        /// What the pool may have.
+        pool: u64,
+        /// The budget.
+        budget: u64,
+        /// The setting.
+        knob: &'static str,
+    },
+    /// This system cannot map memory that way.
+    #[error("memory backend {0} is not available on this system")]
+    BackendUnavailable(&'static str),
+}
+
+/// The least memory budget, in bytes.
+const LEAST_BUDGET: u64 = 1 << 20;
+
+/// Starts the prover of this process: from now on every `create_*proof*` call of bellperson for BLS12-381 synthesises into
+/// the pool and proves here.
+///
+/// # Errors
+/// See [`InitError`].
+pub fn init(config: Config) -> Result<Guard, InitError> {
+    let total = config.memory_budget.unwrap_or_else(|| Limits::detect().total());
+    if total < LEAST_BUDGET {
+        let knob = crate::memory::KNOB_BUDGET;
+        return Err(InitError::BudgetTooSmall { bytes: total, least: LEAST_BUDGET, knob });
+    }
+    if let Some(pool) = config.pool_max.filter(|pool| *pool > total) {
+        let knob = crate::memory::KNOB_PINNED_MAX;
+        return Err(InitError::PoolAboveBudget { pool, budget: total, knob });
+    }
+    let budget = MemoryBudget::new(total);
+    let pool = open(config.backend)?
+        .map(|backend| Pool::with_backend(backend, budget.clone(), pool_config(&config)));
+    let hints = match &config.hints {
+        Hints::InMemory => HintStore::in_memory(total),
+        Hints::File(path) => HintStore::open(path, total),
+    };
+    let prover = Arc::new(CpuProver::new(hints, &config));
+    let registration = backend::register(prover.clone())?;
+    let memory = pool.as_ref().map(|pool| pool.register(&REGISTRY)).transpose()?;
+    info!(
+        memory = pool.as_ref().map_or("none", |pool| pool.backend_name()),
+        budget_bytes = total,
+        prover = "cpu",
+        "prover started"
+    );
+    Ok(Guard { registration: Some(registration), memory, pool, prover, budget })
+}
+
+fn pool_config(config: &Config) -> PoolConfig {
+    let mut pool = PoolConfig::default();
+    pool.max_bytes = config.pool_max;
+    pool.exhaustion = config.exhaustion;
+    pool.idle_timeout = config.idle_timeout;
+    pool.wipe_on_return = config.wipe_on_return;
+    pool
+}
+
+fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
+    Ok(Some(match backend {
+        MemoryBackend::None => return Ok(None),
+        #[cfg(unix)]
+        MemoryBackend::Auto | MemoryBackend::Pages => Box::new(Pages::default()),
+        #[cfg(unix)]
+        MemoryBackend::Mlock => Box::new(Mlock::default()),
+        #[cfg(not(unix))]
+        MemoryBackend::Pages => return Err(InitError::BackendUnavailable("pages")),
+        #[cfg(not(unix))]
+        MemoryBackend::Mlock => return Err(InitError::BackendUnavailable("mlock")),
+        #[cfg(not(unix))]
+        MemoryBackend::Auto => Box::new(Heap::default()),
+        MemoryBackend::Heap => Box::new(Heap::default()),
+    }))
+}
+
+/// The running prover. Dropping it unregisters the memory and the prover, waits up to ten seconds for memory that proofs
+/// still hold, and frees the rest; what is out even then comes back to the pool when its proof ends.
+#[must_use = "dropping the guard stops the prover"]
+#[derive(Debug)]
+pub struct Guard {
+    registration: Option<backend::Registration>,
+    memory: Option<PoolRegistration<'static>>,
+    pool: Option<Pool>,
+    prover: Arc<CpuProver>,
+    budget: MemoryBudget,
+}
+
+impl Guard {
+    /// Proves a circuit with blinding factors r and s, and says how it came about. Never give the same r and s twice for
+    /// different witnesses, and take them from a cryptographic generator.
+    ///
+    /// # Errors
+    /// [`ProveError`]: the circuit's own, no memory, parameters of another circuit, a proof that fails its self-check.
+    pub fn prove<C: Circuit<Scalar>>(
+        &self,
+        circuit: C,
+        params: &Parameters<Bls12>,
+        r: Scalar,
+        s: Scalar,
+    ) -> Result<Proven, ProveError> {
+        self.prover.prove_circuit(circuit, params, r, s)
+    }
+
+    /// Reports of the latest proofs, oldest first. Proofs made through bellperson's functions are among them.
+    pub fn reports(&self) -> Vec<ProofReport> {
+        self.prover.reports()
+    }
+
+    /// Counters of the pool; `None` if there is none.
+    pub fn pool_stats(&self) -> Option<PoolStats> {
+        self.pool.as_ref().map(Pool::stats)
+    }
+
+    /// The pool; `None` if there is none.
+    pub fn pool(&self) -> Option<&Pool> {
+        self.pool.as_ref()
+    }
+
+    /// The memory budget.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// Unregisters, waits for memory that is out, and frees the pool.
+    ///
+    /// # Errors
+    /// Memory that was not given back in time. It stays valid.
+    pub fn shut_down(mut self, timeout: Duration) -> Result<(), DrainError> {
+        self.close(timeout)
+    }
+
+    fn close(&mut self, timeout: Duration) -> Result<(), DrainError> {
+        self.registration = None;
+        self.memory = None;
+        match self.pool.take() {
+            Some(pool) => pool.drain(timeout),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Err(error) = self.close(DRAIN) {
+            warn!("{error}");
+        }
+    }
+}

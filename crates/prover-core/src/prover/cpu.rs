@@ -1,0 +1,246 @@
+//! The backend on the CPU.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bellperson::groth16::backend::{Backend, CircuitId, Job};
+use bellperson::groth16::{
+    native, synthesize_with, Key, KeySource, MemoryPolicy, Parameters, Proof, ProvingAssignment, Shape,
+    SynthesisOptions,
+};
+use bellperson::{Circuit, SynthesisError};
+use blstrs::{Bls12, Scalar};
+use tracing::{debug, info};
+
+use super::check::{check_parameters, ParameterMismatch, SelfCheck};
+use super::identity::identity;
+use super::report::{HintOutcome, MemoryReport, PhaseReport, ProofReport};
+use crate::config::{Config, MemoryBackend};
+use crate::hints::{Hint, HintStore};
+use crate::memory::pool::Exhaustion;
+
+/// Why a proof was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProveError {
+    /// The circuit, the memory or the prover. No memory is [`SynthesisError::IoError`] of kind `OutOfMemory`.
+    #[error("{0}")]
+    Synthesis(#[from] SynthesisError),
+    /// The parameters are those of another circuit.
+    #[error("{0}")]
+    Mismatch(#[from] ParameterMismatch),
+}
+
+impl ProveError {
+    /// Whether memory was the reason.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Synthesis(SynthesisError::IoError(e)) if e.kind() == std::io::ErrorKind::OutOfMemory)
+    }
+
+    /// Whether the proof was made and did not verify.
+    pub fn is_self_check(&self) -> bool {
+        matches!(self, Self::Synthesis(SynthesisError::MalformedProofs(text)) if text.starts_with(SELF_CHECK))
+    }
+}
+
+const SELF_CHECK: &str = "self-check failed";
+
+/// A proof and how it came about.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Proven {
+    /// The proof.
+    pub proof: Proof<Bls12>,
+    /// How it came about.
+    pub report: ProofReport,
+}
+
+/// Proves on the CPU, in the memory of the pool.
+pub struct CpuProver {
+    hints: HintStore,
+    memory: MemoryPolicy,
+    self_check: Option<SelfCheck>,
+    numbers: AtomicU64,
+    reports: Mutex<VecDeque<ProofReport>>,
+    keep: usize,
+}
+
+/// What is noted of an assignment before the prover consumes it.
+struct Noted {
+    inputs: Vec<Scalar>,
+    refusal: Option<String>,
+}
+
+impl CpuProver {
+    pub(crate) fn new(hints: HintStore, config: &Config) -> Self {
+        let memory = match (config.backend, config.exhaustion) {
+            (MemoryBackend::None, _) => MemoryPolicy::Heap,
+            (_, Exhaustion::Heap) => MemoryPolicy::PreferRegistered,
+            // Who waits wants pool memory; when the wait is over there is none to be had.
+            (_, Exhaustion::Wait(_) | Exhaustion::Fail) => MemoryPolicy::RequireRegistered,
+        };
+        Self {
+            hints,
+            memory,
+            self_check: config.self_check.then(SelfCheck::default),
+            numbers: AtomicU64::new(0),
+            reports: Mutex::default(),
+            keep: config.reports,
+        }
+    }
+
+    pub(crate) fn reports(&self) -> Vec<ProofReport> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// What is known of a circuit's size.
+    fn expected(&self, circuit: &CircuitId<'_>) -> Option<Shape> {
+        let Hint { constraints, aux, inputs } = self.hints.get(&identity(circuit))?;
+        let count = |count| usize::try_from(count).ok();
+        Some(Shape { constraints: count(constraints)?, inputs: count(inputs)?, aux: count(aux)? })
+    }
+
+    fn options(&self, expected: Option<Shape>) -> SynthesisOptions {
+        SynthesisOptions::default().expecting(expected).memory(self.memory).pad_to_domain(true)
+    }
+
+    /// Proves one circuit, with the parameters at hand.
+    pub(crate) fn prove_circuit<C: Circuit<Scalar>>(
+        &self,
+        circuit: C,
+        params: &Parameters<Bls12>,
+        r: Scalar,
+        s: Scalar,
+    ) -> Result<Proven, ProveError> {
+        let id = CircuitId::new(std::any::type_name::<C>(), Some(&params.vk));
+        let expected = self.expected(&id);
+        let start = Instant::now();
+        let assignment = synthesize_with(circuit, self.options(expected))?;
+        let synthesis = start.elapsed();
+        check_parameters(params, &assignment)?;
+        let key = Key(&params);
+        let mut job = Job::new(id, vec![assignment], &key, vec![r], vec![s]);
+        job.synthesis = synthesis;
+        job.expected = expected;
+        let proven = self.prove_job(job)?;
+        let only = proven.into_iter().next();
+        Ok(only.ok_or_else(|| SynthesisError::MalformedProofs("no proof was made".to_owned()))?)
+    }
+
+    fn prove_job(&self, job: Job<'_>) -> Result<Vec<Proven>, SynthesisError> {
+        let count = job.assignments.len();
+        let synthesis = job.synthesis / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+        let (circuit, key, expected) = (job.circuit, job.key, job.expected);
+        let noted: Vec<Noted> =
+            job.assignments.iter().map(|assignment| self.note(&circuit, assignment)).collect();
+        let proved = native::prove(job)?;
+        proved
+            .into_iter()
+            .zip(noted)
+            .map(|(proved, noted)| self.finish(&circuit, key, proved, noted, synthesis, expected))
+            .collect()
+    }
+
+    /// Remembers the size, and keeps what the report and the self-check need.
+    fn note(&self, circuit: &CircuitId<'_>, assignment: &ProvingAssignment<Scalar>) -> Noted {
+        let shape = assignment.shape();
+        let hint = Hint {
+            constraints: shape.constraints as u64,
+            aux: shape.aux as u64,
+            inputs: shape.inputs as u64,
+        };
+        self.hints.record(&identity(circuit), hint);
+        Noted {
+            inputs: assignment.input_assignment().to_vec(),
+            refusal: assignment.refusal().map(ToString::to_string),
+        }
+    }
+
+    fn finish(
+        &self,
+        circuit: &CircuitId<'_>,
+        key: &dyn KeySource,
+        proved: native::Proved,
+        noted: Noted,
+        synthesis: Duration,
+        expected: Option<Shape>,
+    ) -> Result<Proven, SynthesisError> {
+        let native::Proved { proof, shape, placement, phases, .. } = proved;
+        let start = Instant::now();
+        if let Some(check) = &self.self_check {
+            if !check.verify(key.vk(shape.inputs)?, &proof, &noted.inputs[1..])? {
+                return Err(SynthesisError::MalformedProofs(format!(
+                    "{SELF_CHECK}: a proof of {} does not verify, so it is not handed out: the witness does not satisfy \
+                     the circuit, or the parameters belong to another one",
+                    if circuit.type_name.is_empty() { "an assignment" } else { circuit.type_name }
+                )));
+            }
+        }
+        let verify = if self.self_check.is_some() { start.elapsed() } else { Duration::ZERO };
+        let report = ProofReport {
+            number: self.numbers.fetch_add(1, Ordering::Relaxed) + 1,
+            circuit: circuit.type_name.to_owned(),
+            prover: "cpu",
+            constraints: shape.constraints,
+            inputs: shape.inputs,
+            aux: shape.aux,
+            hint: HintOutcome::of(expected, shape),
+            memory: MemoryReport::new(&placement, noted.refusal),
+            phases: PhaseReport::new(synthesis, &phases, verify),
+            checked: self.self_check.is_some(),
+        };
+        self.keep(&report);
+        Ok(Proven { proof, report })
+    }
+
+    fn keep(&self, report: &ProofReport) {
+        if report.number == 1 {
+            info!(prover = report.prover, memory = report.memory.abc.backend, "first proof");
+        }
+        debug!(
+            number = report.number,
+            circuit = report.circuit,
+            constraints = report.constraints,
+            seconds = report.phases.total().as_secs_f64(),
+            memory = report.memory.abc.backend,
+            pinned = report.memory.abc.pinned,
+            "proof made"
+        );
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.push_back(report.clone());
+        while reports.len() > self.keep {
+            reports.pop_front();
+        }
+    }
+}
+
+impl Backend for CpuProver {
+    fn name(&self) -> &str {
+        "prover-core cpu"
+    }
+
+    fn options(&self, circuit: &CircuitId<'_>) -> SynthesisOptions {
+        self.options(self.expected(circuit))
+    }
+
+    fn batch_size(&self) -> usize {
+        // Whoever insists on pool memory must not hold finished circuits while others wait for it.
+        match self.memory {
+            MemoryPolicy::RequireRegistered => 1,
+            _ => rayon::current_num_threads(),
+        }
+    }
+
+    fn prove(&self, job: Job<'_>) -> Result<Vec<Proof<Bls12>>, SynthesisError> {
+        Ok(self.prove_job(job)?.into_iter().map(|proven| proven.proof).collect())
+    }
+}
+
+impl fmt::Debug for CpuProver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuProver").field("memory", &self.memory).finish_non_exhaustive()
+    }
+}

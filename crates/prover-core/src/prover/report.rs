@@ -1,0 +1,186 @@
+//! How a proof came about. Reports hold sizes, places and times, and nothing of the witness.
+
+use std::time::Duration;
+
+use bellperson::groth16::native::Phases;
+use bellperson::groth16::{Placement, Shape};
+use pinned_alloc::Residency;
+use serde::Serialize;
+
+/// Everything about one proof but its secrets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ProofReport {
+    /// Counts up from 1 for each proof of the process's prover.
+    pub number: u64,
+    /// The Rust type of the circuit; empty for a proof from assignments.
+    pub circuit: String,
+    /// What computed the proof: `"cpu"`.
+    pub prover: &'static str,
+    /// Constraints, with the one for each input.
+    pub constraints: usize,
+    /// Inputs, with the constant one.
+    pub inputs: usize,
+    /// Auxiliary variables.
+    pub aux: usize,
+    /// What was known of the size before the synthesis.
+    pub hint: HintOutcome,
+    /// Where the vectors lived.
+    pub memory: MemoryReport,
+    /// How long it took.
+    pub phases: PhaseReport,
+    /// Whether the proof was checked with the verifying key.
+    pub checked: bool,
+}
+
+/// What was known of a circuit's size before its synthesis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum HintOutcome {
+    /// Nothing.
+    Absent,
+    /// The truth.
+    Exact,
+    /// Too little: vectors had to grow.
+    TooSmall,
+    /// Too much: memory was taken in vain.
+    TooLarge,
+}
+
+impl HintOutcome {
+    /// Compares what was expected with what came.
+    pub(super) fn of(expected: Option<Shape>, found: Shape) -> Self {
+        match expected {
+            None => Self::Absent,
+            Some(expected) if expected.constraints < found.constraints || expected.aux < found.aux => {
+                Self::TooSmall
+            }
+            Some(expected) if expected == found => Self::Exact,
+            Some(_) => Self::TooLarge,
+        }
+    }
+}
+
+/// Where the vectors of a proof lived, after the synthesis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MemoryReport {
+    /// a, b and c.
+    pub abc: VectorReport,
+    /// The witness.
+    pub aux: VectorReport,
+    /// Blocks that grew in place.
+    pub grown_in_place: u32,
+    /// Vectors that moved to a larger block.
+    pub moved: u32,
+    /// Vectors that moved to the heap.
+    pub moved_to_heap: u32,
+    /// Why vectors are on the heap although there is a pool; `None` if they are not.
+    pub refusal: Option<String>,
+}
+
+/// Where some vectors lived.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct VectorReport {
+    /// The pool's backend, or `"heap"`.
+    pub backend: &'static str,
+    /// Page-locked and known to a device, so that it is read by DMA.
+    pub pinned: bool,
+    /// Locked in RAM, which pinned memory is, too.
+    pub locked: bool,
+    /// Bytes held.
+    pub bytes: usize,
+}
+
+impl VectorReport {
+    fn new(backend: Option<&'static str>, residency: Residency, bytes: usize) -> Self {
+        Self {
+            backend: backend.unwrap_or("heap"),
+            pinned: residency == Residency::Pinned,
+            locked: matches!(residency, Residency::Locked | Residency::Pinned),
+            bytes,
+        }
+    }
+}
+
+impl MemoryReport {
+    /// From where an assignment says it lives.
+    pub(super) fn new(placement: &Placement, refusal: Option<String>) -> Self {
+        let growths = placement.growths;
+        Self {
+            abc: VectorReport::new(placement.abc_allocator, placement.abc_residency, placement.abc_bytes),
+            aux: VectorReport::new(placement.aux_allocator, placement.aux_residency, placement.aux_bytes),
+            grown_in_place: growths.in_place,
+            moved: growths.moved,
+            moved_to_heap: growths.to_heap,
+            refusal,
+        }
+    }
+}
+
+/// How long the parts of a proof took, by wall clock; in seconds when serialised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PhaseReport {
+    /// From the circuit to a, b, c and the witness. Of a batch: all its circuits, divided by their number. Zero for a proof
+    /// from assignments.
+    #[serde(serialize_with = "seconds")]
+    pub synthesis: Duration,
+    /// The FFTs.
+    #[serde(serialize_with = "seconds")]
+    pub fft: Duration,
+    /// The MSM over the H query.
+    #[serde(serialize_with = "seconds")]
+    pub msm_h: Duration,
+    /// The MSM over the L query.
+    #[serde(serialize_with = "seconds")]
+    pub msm_l: Duration,
+    /// The MSM over the A query.
+    #[serde(serialize_with = "seconds")]
+    pub msm_a: Duration,
+    /// The MSM over the B query in G1.
+    #[serde(serialize_with = "seconds")]
+    pub msm_b_g1: Duration,
+    /// The MSM over the B query in G2.
+    #[serde(serialize_with = "seconds")]
+    pub msm_b_g2: Duration,
+    /// Putting the proof together.
+    #[serde(serialize_with = "seconds")]
+    pub assembly: Duration,
+    /// The self-check.
+    #[serde(serialize_with = "seconds")]
+    pub verify: Duration,
+}
+
+impl PhaseReport {
+    /// From the times of the prover.
+    pub(super) fn new(synthesis: Duration, phases: &Phases, verify: Duration) -> Self {
+        Self {
+            synthesis,
+            fft: phases.fft,
+            msm_h: phases.msm_h,
+            msm_l: phases.msm_l,
+            msm_a: phases.msm_a,
+            msm_b_g1: phases.msm_b_g1,
+            msm_b_g2: phases.msm_b_g2,
+            assembly: phases.assembly,
+            verify,
+        }
+    }
+
+    /// All MSMs together.
+    pub fn msm(&self) -> Duration {
+        self.msm_h + self.msm_l + self.msm_a + self.msm_b_g1 + self.msm_b_g2
+    }
+
+    /// Everything, from the circuit to the checked proof.
+    pub fn total(&self) -> Duration {
+        self.synthesis + self.fft + self.msm() + self.assembly + self.verify
+    }
+}
+
+fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
