@@ -1,20 +1,23 @@
 //! The seam between the tool and the prover: every proof that the tool makes is made here.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bellperson::groth16::backend::{self, Backend, CircuitId, Job, Registration};
-use bellperson::groth16::{self, create_proof, native, Parameters, Proof, SynthesisOptions};
+use bellperson::groth16::{Parameters, Proof};
 use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
-use pinned_alloc::Residency;
+use prover_core::memory::pool::Exhaustion;
+use prover_core::{Config, Guard, Hints, ProofReport, ProveError};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{OsRng, RngCore, SeedableRng};
 
-use crate::circuits::Shape;
 use crate::error::Error;
+
+/// How long a proof waits for memory if the user names no time.
+const DEFAULT_WAIT: Duration = Duration::from_secs(600);
 
 /// Where the proving vectors may live.
 #[derive(Clone, Debug, Default)]
@@ -89,92 +92,86 @@ impl Blinding {
 
 /// The prover, with its memory, for the length of a command. One at a time in a process.
 pub struct Session {
-    recorder: Arc<Recorder>,
-    _registration: Registration,
+    guard: Guard,
 }
 
 impl Session {
     /// Starts the prover.
     ///
     /// # Errors
-    /// [`Error::Configuration`] and [`Error::Memory`] if the memory cannot be had as asked for.
-    pub fn open(_memory: &MemoryOptions) -> Result<Self, Error> {
-        let recorder = Arc::new(Recorder::default());
-        let registration = backend::register(recorder.clone() as Arc<dyn Backend>)
-            .map_err(|e| Error::Configuration(e.to_string()))?;
-        Ok(Self { recorder, _registration: registration })
+    /// [`Error::Configuration`] if the options contradict each other or the machine.
+    pub fn open(memory: &MemoryOptions) -> Result<Self, Error> {
+        if let Some(path) = &memory.hints {
+            check_hints(path)?;
+        }
+        let guard = prover_core::init(memory.config()).map_err(|e| Error::Configuration(e.to_string()))?;
+        Ok(Self { guard })
     }
 
-    /// Proves `circuit`, whose counts are `shape`. `identity` names the circuit, the same for the same
-    /// constraints: sizes are remembered under it.
+    /// Proves `circuit`. The proof is not checked: commands do that where it shows in the table of phases.
     ///
     /// # Errors
-    /// [`Error::Synthesis`] and [`Error::Memory`].
-    pub fn prove<C: Circuit<Scalar> + Send>(
+    /// [`Error::Memory`] if the vectors' memory cannot be had and the user wants no other; [`Error::Synthesis`];
+    /// [`Error::Input`] if the key is another circuit's.
+    pub fn prove<C: Circuit<Scalar>>(
         &self,
-        _identity: &str,
-        shape: &Shape,
         circuit: C,
         params: &Parameters<Bls12>,
         blinding: Blinding,
     ) -> Result<Proved, Error> {
-        let expected = groth16::Shape { constraints: shape.rows(), inputs: shape.inputs, aux: shape.aux };
-        *self.recorder.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(expected);
         let start = Instant::now();
-        let proof =
-            create_proof(circuit, params, blinding.r, blinding.s).map_err(Error::synthesis("prove"))?;
+        let proven = self.guard.prove(circuit, params, blinding.r, blinding.s).map_err(|e| match e {
+            ProveError::Synthesis(SynthesisError::IoError(e)) if e.kind() == ErrorKind::OutOfMemory => {
+                Error::Memory(e.to_string())
+            }
+            ProveError::Synthesis(e) => Error::synthesis("prove")(e),
+            e => Error::Input(e.to_string()),
+        })?;
         let total = start.elapsed();
-        let made = self.recorder.made.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (synthesis, made) = made.expect("the recorder is the backend of every proof");
-        let (phases, placement) = (made.phases, made.placement);
-        Ok(Proved {
-            proof,
-            report: Report {
-                phases: Phases {
-                    synthesis: Some(synthesis),
-                    fft: Some(phases.fft),
-                    msm: Some(phases.msm()),
-                    total,
-                },
-                vectors: Vectors {
-                    backend: placement.abc_allocator.unwrap_or("heap").to_owned(),
-                    pinned: placement.abc_residency == Residency::Pinned,
-                    bytes: Some((placement.abc_bytes + placement.aux_bytes) as u64),
-                    growths: Some(growths(&placement.growths)),
-                },
-            },
-        })
+        Ok(Proved { proof: proven.proof, report: Report::new(&proven.report, total) })
     }
 }
 
-fn growths(growths: &groth16::Growths) -> u64 {
-    u64::from(growths.in_place) + u64::from(growths.moved) + u64::from(growths.to_heap)
+/// Refuses a file that holds something other than hints: recording would replace it. A damaged file of hints is
+/// no error, and is replaced.
+fn check_hints(path: &Path) -> Result<(), Error> {
+    let refuse = |what: &str| Err(Error::Configuration(format!("--hints {}: {what}", path.display())));
+    let mut head = [0; 64];
+    let found = match File::open(path).and_then(|mut file| file.read(&mut head)) {
+        Ok(found) => found,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return refuse(&e.to_string()),
+    };
+    let head = String::from_utf8_lossy(&head[..found]);
+    if found == 0 || head.starts_with('{') && head.contains("\"version\"") {
+        return Ok(());
+    }
+    refuse("not a file of capacity hints, and it would be replaced; name another file")
 }
 
-/// The fork's own prover as a registered one, which keeps what it says of its last proof.
-#[derive(Default)]
-struct Recorder {
-    expected: Mutex<Option<groth16::Shape>>,
-    made: Mutex<Option<(Duration, native::Proved)>>,
-}
-
-impl Backend for Recorder {
-    fn name(&self) -> &str {
-        "native"
-    }
-
-    fn options(&self, _: &CircuitId<'_>) -> SynthesisOptions {
-        let expected = *self.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        SynthesisOptions::default().expecting(expected).pad_to_domain(true)
-    }
-
-    fn prove(&self, job: Job<'_>) -> Result<Vec<Proof<Bls12>>, SynthesisError> {
-        let synthesis = job.synthesis;
-        let proved = native::prove(job)?;
-        let proofs = proved.iter().map(|proved| proved.proof.clone()).collect();
-        *self.made.lock().unwrap_or_else(PoisonError::into_inner) =
-            proved.into_iter().next_back().map(|proved| (synthesis, proved));
-        Ok(proofs)
+impl MemoryOptions {
+    fn config(&self) -> Config {
+        let mut config = Config::default();
+        config.memory_budget = self.limit;
+        config.pool_max = self.pool_limit;
+        config.backend = match self.backend {
+            _ if self.no_pool => prover_core::MemoryBackend::None,
+            MemoryBackend::Auto => prover_core::MemoryBackend::Auto,
+            MemoryBackend::Pages => prover_core::MemoryBackend::Pages,
+            MemoryBackend::Mlock => prover_core::MemoryBackend::Mlock,
+            MemoryBackend::Heap => prover_core::MemoryBackend::Heap,
+        };
+        config.exhaustion = match self.on_exhausted {
+            OnExhausted::Wait => Exhaustion::Wait(self.wait.unwrap_or(DEFAULT_WAIT)),
+            OnExhausted::Heap => Exhaustion::Heap,
+            OnExhausted::Fail => Exhaustion::Fail,
+        };
+        config.hints = match &self.hints {
+            Some(path) => Hints::File(path.clone()),
+            None => Hints::InMemory,
+        };
+        config.self_check = false;
+        config
     }
 }
 
@@ -195,6 +192,28 @@ pub struct Report {
     pub vectors: Vectors,
 }
 
+impl Report {
+    fn new(report: &ProofReport, total: Duration) -> Self {
+        let (phases, memory) = (&report.phases, &report.memory);
+        Self {
+            phases: Phases {
+                synthesis: Some(phases.synthesis),
+                fft: Some(phases.fft),
+                msm: Some(phases.msm()),
+                total,
+            },
+            vectors: Vectors {
+                backend: memory.abc.backend.to_owned(),
+                pinned: memory.abc.pinned,
+                locked: memory.abc.locked,
+                bytes: (memory.abc.bytes + memory.aux.bytes) as u64,
+                growths: memory.grown_in_place + memory.moved + memory.moved_to_heap,
+                refusal: memory.refusal.clone(),
+            },
+        }
+    }
+}
+
 /// How long each phase took; `None` where it was not measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Phases {
@@ -202,7 +221,7 @@ pub struct Phases {
     pub synthesis: Option<Duration>,
     /// From a, b, c to the coefficients of h.
     pub fft: Option<Duration>,
-    /// The multi-scalar multiplications and the assembly of the proof.
+    /// The multi-scalar multiplications.
     pub msm: Option<Duration>,
     /// All of it.
     pub total: Duration,
@@ -211,12 +230,16 @@ pub struct Phases {
 /// Where a, b, c and the witness lived.
 #[derive(Clone, Debug)]
 pub struct Vectors {
-    /// The backend's name.
+    /// What backed a, b and c: the pool's backend, or the heap.
     pub backend: String,
-    /// Whether the memory was page-locked.
+    /// Whether their memory was page-locked and known to a device.
     pub pinned: bool,
-    /// The bytes that were set aside for them.
-    pub bytes: Option<u64>,
+    /// Whether it was locked in RAM.
+    pub locked: bool,
+    /// The bytes set aside for a, b, c and the witness.
+    pub bytes: u64,
     /// How often one of them outgrew its memory.
-    pub growths: Option<u64>,
+    pub growths: u32,
+    /// Why they are on the heap although there is a pool.
+    pub refusal: Option<String>,
 }

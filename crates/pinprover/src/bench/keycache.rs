@@ -66,18 +66,9 @@ pub fn load(folder: &Path, circuit: &BuiltIn) -> Result<Parameters<Bls12>, Error
     // Unchecked points: a bad one shows in the check of the proof, and checking takes longer than the race.
     let params =
         Parameters::read(BufReader::with_capacity(1 << 20, read), false).map_err(Error::io("read", &path))?;
-    shape(circuit)?
-        .fits(&params)
-        .map_err(|cause| Error::KeyMismatch { key: path, cause: cause.to_string() })?;
+    let shape = Shape::of(circuit.circuit::<Scalar>()).map_err(Error::synthesis("count the circuit"))?;
+    shape.fits(&params).map_err(|cause| Error::KeyMismatch { key: path, cause: cause.to_string() })?;
     Ok(params)
-}
-
-/// The counts of `circuit`.
-///
-/// # Errors
-/// None that a built-in circuit has.
-pub fn shape(circuit: &BuiltIn) -> Result<Shape, Error> {
-    Shape::of(circuit.circuit::<Scalar>()).map_err(Error::synthesis("count the circuit"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! would hide what the second takes. The process loads the key, resets the kernel's high-water mark, proves once
 //! and says how far the mark rose.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -53,15 +54,12 @@ pub fn measure_here(
     session: &Session,
 ) -> Result<Peak, Error> {
     let params = keycache::load(key_cache, circuit)?;
-    let shape = keycache::shape(circuit)?;
     let instance: Instance<Scalar> = circuit.instance(&mut OsRng);
     let blinding = Blinding::fresh();
     meter::release_free_memory();
     let base = meter::resident().filter(|_| meter::reset_peak());
     match prover {
-        Prover::Ours => {
-            drop(session.prove(&circuit.to_string(), &shape, instance.circuit, &params, blinding)?)
-        }
+        Prover::Ours => drop(session.prove(instance.circuit, &params, blinding)?),
         Prover::Upstream => drop(race::upstream_proof(&instance, &params, blinding)?),
     }
     let bytes = base.and_then(|base| meter::peak_resident()?.checked_sub(base));
@@ -77,7 +75,7 @@ pub fn measure(
     prover: Prover,
     circuit: &BuiltIn,
     key_cache: &Path,
-    options: &[String],
+    options: &[OsString],
 ) -> Result<Peak, Error> {
     let program = std::env::current_exe().map_err(Error::io("find", "this program"))?;
     let (size, number) = match circuit {

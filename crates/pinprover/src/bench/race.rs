@@ -8,7 +8,7 @@ use rand_core::OsRng;
 use serde::Serialize;
 
 use crate::bench::listen;
-use crate::circuits::{BuiltIn, Instance, Shape};
+use crate::circuits::{BuiltIn, Instance};
 use crate::error::Error;
 use crate::proving::{Blinding, Phases, Session, Vectors};
 use crate::ui::Progress;
@@ -17,8 +17,6 @@ use crate::ui::Progress;
 pub struct Race<'a> {
     /// The circuit.
     pub circuit: BuiltIn,
-    /// Its counts.
-    pub shape: Shape,
     /// Its key.
     pub params: &'a Parameters<Bls12>,
     /// Our prover.
@@ -62,15 +60,7 @@ impl Race<'_> {
         for round in 0..warm_up + rounds {
             let blinding = Blinding::fresh();
             let run_ours = || {
-                let work = || {
-                    self.session.prove(
-                        &self.circuit.to_string(),
-                        &self.shape,
-                        instance.circuit.clone(),
-                        self.params,
-                        blinding,
-                    )
-                };
+                let work = || self.session.prove(instance.circuit.clone(), self.params, blinding);
                 progress.step(&format!("{} by us, round {}", self.circuit, round + 1), work).0
             };
             let run_upstream = || {

@@ -129,7 +129,10 @@ impl Cpu {
             .map(|&family| self.size.of(family, DEFAULT_CONSTRAINTS))
             .collect::<Result<_, _>>()?;
         let folder = self.key_cache.clone().unwrap_or_else(keycache::default_folder);
-        let session = Session::open(&context.options.memory())?;
+        // Sizes are known beforehand, as they are to a prover that runs for long: also to the processes below.
+        let mut memory = context.options.memory();
+        let hints = memory.hints.get_or_insert_with(|| folder.join("hints.json")).clone();
+        let session = Session::open(&memory)?;
         // For each circuit: the key, the rounds by both, the two memory measurements.
         let steps = circuits.len() * (1 + 2 * (self.warm_up + self.rounds) + 2);
         let progress = context.ui.progress(steps as u64);
@@ -137,11 +140,10 @@ impl Cpu {
         let mut texts = Vec::new();
         for circuit in circuits {
             let params = keycache::load_or_make(&folder, &circuit, &progress)?;
-            let race =
-                Race { circuit, shape: keycache::shape(&circuit)?, params: &params, session: &session };
+            let race = Race { circuit, params: &params, session: &session };
             let finish = race.run(self.warm_up, self.rounds, &progress)?;
             drop(params);
-            let options = context.options.for_child();
+            let options = context.options.for_child(&hints);
             let peak = |prover| {
                 let what = format!("peak memory of {circuit}");
                 progress.step(&what, || peak::measure(prover, &circuit, &folder, &options)).0

@@ -10,7 +10,6 @@ use super::{Context, Outcome};
 use crate::circom::json;
 use crate::error::Error;
 use crate::keys::{read_proof, read_vk};
-use crate::output::Outputs;
 
 /// Write verification_key.json, proof.json and public.json for `snarkjs groth16 verify`
 #[derive(Debug, Args)]
@@ -60,7 +59,7 @@ impl ExportSnarkjs {
             public: self.out_dir.join("public.json"),
         };
         let inputs = [("--vk", &*self.vk), ("--proof", &*self.proof), ("--public", &*self.public)];
-        let mut outputs = Outputs::plan(
+        let mut outputs = context.plan(
             &inputs,
             &[
                 ("--out-dir: verification_key.json", &result.verification_key),

@@ -29,6 +29,7 @@ use clap::{Parser, Subcommand};
 
 use self::options::GlobalOptions;
 use crate::error::Error;
+use crate::output::{Named, Outputs};
 use crate::ui::{self, Ui};
 
 /// The exit code of a proof that does not verify.
@@ -114,6 +115,15 @@ fn run(cli: Cli, ui: &Ui) -> Result<Outcome, Error> {
 struct Context<'a> {
     ui: &'a Ui,
     options: &'a GlobalOptions,
+}
+
+impl Context<'_> {
+    /// Plans the outputs of a command. The file of hints is a file of the user's as much as any input.
+    fn plan(&self, inputs: &[Named<'_>], outputs: &[Named<'_>]) -> Result<Outputs, Error> {
+        let hints = self.options.hints().map(|path| ("--hints", path));
+        let inputs: Vec<_> = inputs.iter().copied().chain(hints).collect();
+        Outputs::plan(&inputs, outputs)
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The options that all commands share.
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -76,6 +76,10 @@ impl GlobalOptions {
         Ui::new(self.json, self.quiet)
     }
 
+    pub(super) fn hints(&self) -> Option<&Path> {
+        self.hints.as_deref()
+    }
+
     pub(super) fn memory(&self) -> MemoryOptions {
         MemoryOptions {
             limit: self.memory,
@@ -102,10 +106,10 @@ impl GlobalOptions {
     }
 
     /// The options that a process started by this one needs, to prove as this one does.
-    pub(super) fn for_child(&self) -> Vec<String> {
-        let mut options = Vec::new();
+    pub(super) fn for_child(&self, hints: &Path) -> Vec<OsString> {
+        let mut options: Vec<OsString> = vec!["--hints".into(), hints.into()];
         let mut add = |option: &str, value: Option<String>| {
-            options.extend(value.map(|value| format!("{option}={value}")));
+            options.extend(value.map(|value| format!("{option}={value}").into()));
         };
         add("--memory", self.memory.map(|bytes| bytes.to_string()));
         add("--threads", self.threads.map(|threads| threads.to_string()));

@@ -12,7 +12,6 @@ use crate::circom::{json, CircomCircuit, R1cs, Witness};
 use crate::circuits::Shape;
 use crate::error::Error;
 use crate::keys::{read_params, write_proof, PROOF_BYTES};
-use crate::output::Outputs;
 use crate::proving::{Blinding, Session};
 
 /// Prove that a witness satisfies a circom circuit, and check the proof before it is written
@@ -68,7 +67,7 @@ struct ProveResult {
 impl Prove {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let inputs = [("--r1cs", &*self.r1cs), ("--wtns", &*self.wtns), ("--params", &*self.params)];
-        let mut outputs = Outputs::plan(&inputs, &[("--proof", &self.proof), ("--public", &self.public)])?;
+        let mut outputs = context.plan(&inputs, &[("--proof", &self.proof), ("--public", &self.public)])?;
         let blinding = match self.seed {
             Some(seed) => {
                 context.ui.warn(&format!("--seed {seed}: this proof is NOT zero-knowledge; for tests only"));
@@ -93,11 +92,8 @@ impl Prove {
         circuit.shape().check_params(&params).map_err(|e| Error::circuit(&self.params, e))?;
 
         let shape = Shape::from(circuit.shape());
-        // Equal counts are good enough: the name only finds the sizes of an earlier run again.
-        let identity =
-            format!("circom-{}-constraints-{}-inputs-{}-aux", shape.constraints, shape.inputs, shape.aux);
         let session = Session::open(&context.options.memory())?;
-        let prove = || session.prove(&identity, &shape, circuit, &params, blinding);
+        let prove = || session.prove(circuit, &params, blinding);
         let proved = progress.step(&format!("prove {} constraints", shape.rows()), prove).0?;
         let check = || verify_proof(&prepare_verifying_key(&params.vk), &proved.proof, &public);
         let (valid, verify) = progress.step("check the proof", check);

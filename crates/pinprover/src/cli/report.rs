@@ -40,30 +40,53 @@ impl PhaseTimes {
 pub(super) struct VectorsObject {
     backend: String,
     pinned: bool,
-    bytes: Option<u64>,
-    growths: Option<u64>,
+    locked: bool,
+    bytes: u64,
+    growths: u32,
+    /// Why they are on the heap although there is a pool.
+    refusal: Option<String>,
 }
 
 impl From<&Vectors> for VectorsObject {
     fn from(vectors: &Vectors) -> Self {
-        let Vectors { backend, pinned, bytes, growths } = vectors.clone();
-        Self { backend, pinned, bytes, growths }
+        let Vectors { backend, pinned, locked, bytes, growths, refusal } = vectors.clone();
+        Self { backend, pinned, locked, bytes, growths, refusal }
     }
 }
 
 /// Where the proving vectors lived, for people.
 pub(super) fn describe(vectors: &Vectors) -> String {
-    let mut text = vectors.backend.clone();
-    text += if vectors.pinned { ", pinned" } else { ", not pinned" };
-    if let Some(bytes) = vectors.bytes {
-        text += &format!(", {}", format_size(bytes));
-    }
-    match vectors.growths {
-        Some(1) => text += ", grew once",
-        Some(growths) => text += &format!(", grew {growths} times"),
-        None => {}
+    let Vectors { backend, pinned, locked, bytes, growths, refusal } = vectors;
+    let kept = match (pinned, locked) {
+        (true, _) => "pinned",
+        (_, true) => "locked in RAM, not pinned",
+        _ => "not pinned",
+    };
+    let mut text = format!("{backend}, {kept}, {}", format_size(*bytes));
+    text += &match growths {
+        0 => ", never outgrown".to_owned(),
+        1 => ", outgrown once".to_owned(),
+        _ => format!(", outgrown {growths} times"),
+    };
+    if let Some(refusal) = refusal {
+        text += &format!(" ({refusal})");
     }
     text
+}
+
+/// The counts of a circuit, for people.
+pub(super) fn counts(shape: &Shape) -> String {
+    format!(
+        "{}, {}, {}, domain 2^{}",
+        plural(shape.rows(), "constraint"),
+        plural(shape.inputs - 1, "public input"),
+        plural(shape.aux, "private variable"),
+        shape.domain().trailing_zeros(),
+    )
+}
+
+fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The table of phases and the lines on memory, each line ended.
@@ -87,14 +110,7 @@ pub(super) fn text(
         phase("  MSM", msm),
         phase("verify", Some(verify)),
     ]);
-    let mut text = format!(
-        "{} constraints, {} public inputs, {} private variables, domain 2^{}\n\n{}\n\n",
-        shape.rows(),
-        shape.inputs - 1,
-        shape.aux,
-        shape.domain().trailing_zeros(),
-        table(&rows),
-    );
+    let mut text = format!("{}\n\n{}\n\n", counts(shape), table(&rows));
     text += &format!("a, b, c lived in: {}\n", describe(&report.vectors));
     if let Some(peak) = peak {
         text += &format!("peak memory:      {}\n", format_size(peak));

@@ -9,12 +9,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use serde::Serialize;
 
+use super::report::counts;
 use super::{Context, Outcome};
 use crate::circom::{CircomCircuit, R1cs};
 use crate::circuits::Shape;
 use crate::error::Error;
 use crate::keys::{write_params, write_vk};
-use crate::output::Outputs;
 use crate::ui::seconds;
 
 /// Make the proving and the verifying key of a circom circuit.
@@ -55,7 +55,7 @@ struct SetupResult {
 impl Setup {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let mut outputs =
-            Outputs::plan(&[("--r1cs", &self.r1cs)], &[("--params", &self.params), ("--vk", &self.vk)])?;
+            context.plan(&[("--r1cs", &self.r1cs)], &[("--params", &self.params), ("--vk", &self.vk)])?;
         let progress = context.ui.progress(3);
         let r1cs = progress.step("read the circuit", || R1cs::read(&self.r1cs)).0?;
         let unused_wires = r1cs.num_unused_wires();
@@ -87,12 +87,8 @@ impl Setup {
         };
         context.ui.result(&result, || {
             format!(
-                "{} constraints, {} public inputs, {} private variables, domain 2^{}: set up in {}\n\
-                 proving key:   {}\nverifying key: {}",
-                shape.rows(),
-                shape.inputs - 1,
-                shape.aux,
-                shape.domain().trailing_zeros(),
+                "{}: set up in {}\nproving key:   {}\nverifying key: {}",
+                counts(&shape),
                 seconds(time),
                 self.params.display(),
                 self.vk.display(),

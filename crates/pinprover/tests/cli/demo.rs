@@ -1,6 +1,6 @@
 //! `demo`.
 
-use crate::support::run;
+use crate::support::{run, Folder};
 
 const TINY: [&str; 3] = ["demo", "--circuit=squarings", "--constraints=16"];
 
@@ -63,6 +63,44 @@ fn a_seed_is_loud_and_repeats_and_without_one_nothing_does() {
     assert!(seeded.stderr.contains("NOT secret"), "{seeded:?}");
     assert_eq!(seeded.json()["seeded"], true);
     assert_eq!(tiny(&["--json"]).json()["seeded"], false);
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_exit_5_or_the_heap_as_the_user_wants() {
+    let fails = ["--on-exhausted=fail", "--on-exhausted=wait"];
+    for policy in fails {
+        let started = std::time::Instant::now();
+        let options = ["--pinned-max=4KiB", policy, "--pinned-wait=1"];
+        tiny(&options).expect_error(5, &["4096 bytes", "--pinned-max"]);
+        assert!(started.elapsed().as_secs() < 60, "the wait has an end");
+    }
+    let object = tiny(&["--json", "--pinned-max=4KiB", "--on-exhausted=heap"]).expect(0);
+    assert!(object.stderr.contains("WARN") && object.stderr.contains("--pinned-max"), "loud: {object:?}");
+    assert_eq!(object.json()["vectors"]["backend"], "heap");
+    assert!(object.json()["vectors"]["refusal"].as_str().unwrap().contains("4096"));
+}
+
+#[test]
+fn memory_options_that_contradict_are_exit_3() {
+    tiny(&["--memory=1KiB"]).expect_error(3, &["1024", "--memory-budget"]);
+    tiny(&["--memory=2MiB", "--pinned-max=3MiB"]).expect_error(3, &["3145728", "2097152", "--pinned-max"]);
+}
+
+#[test]
+fn hints_are_kept_and_never_replace_another_file() {
+    let folder = Folder::new();
+    let hints = folder.path("hints.json");
+    let option = format!("--hints={}", hints.display());
+    tiny(&[&option]).expect(0);
+    let kept = std::fs::read_to_string(&hints).unwrap();
+    assert!(kept.contains("constraints"), "{kept}");
+    // Damaged hints cost a warning; something else under that name is not ours to replace.
+    folder.file("hints.json", &kept[..kept.len() / 2]);
+    assert!(tiny(&[&option]).expect(0).stderr.contains("WARN"));
+    folder.file("hints.json", "a proving key, say");
+    tiny(&[&option]).expect_error(3, &["--hints", "hints.json"]);
+    assert_eq!(std::fs::read_to_string(&hints).unwrap(), "a proving key, say");
+    assert_eq!(folder.names(), ["hints.json"]);
 }
 
 #[test]
