@@ -1,12 +1,14 @@
 //! How large a circuit's vectors will be, remembered from the last time.
 //!
-//! With the right capacity the proving vectors are mapped once, at their final size. The counts are known only after a
-//! synthesis, so they are kept: in memory, and in a small file for the next process. A hint is only a hint: a wrong or
-//! missing one costs growth, a hint beyond what the memory budget could hold is not given at all.
+//! With the right capacity the proving vectors are mapped once, at their final size. The counts are known
+//! only after a synthesis, so they are kept: in memory, and in a small file for the next process. A hint is
+//! only a hint: a wrong or missing one costs growth, a hint beyond what the memory budget could hold is not
+//! given at all.
 //!
-//! The file is versioned JSON, replaced as a whole by renaming, so that readers see the old or the new one and processes
-//! that write at once do not mix; the last one wins, with the other's entries taken over as far as it saw them. Whatever
-//! is wrong with the file or its folder is a warning, once, and a start from nothing.
+//! The file is versioned JSON, replaced as a whole by renaming, so that readers see the old or the new one
+//! and processes that write at once do not mix; the last one wins, with the other's entries taken over as far
+//! as it saw them. Whatever is wrong with the file or its folder is a warning, once, and a start from
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,8 +106,8 @@ pub struct HintStore {
 }
 
 impl HintStore {
-    /// A store that forgets at the end of the process. A hint for more than `max_bytes` (what the memory budget could ever
-    /// hold) is ignored.
+    /// A store that forgets at the end of the process. A hint for more than `max_bytes` (what the memory
+    /// budget could ever hold) is ignored.
     pub fn in_memory(max_bytes: u64) -> Self {
         Self {
             path: None,
@@ -116,8 +118,8 @@ impl HintStore {
         }
     }
 
-    /// A store kept in the file at `path`, which need not exist; nor need its folder. A file that cannot be read or is no
-    /// hint file is warned of and replaced at the next record.
+    /// A store kept in the file at `path`, which need not exist; nor need its folder. A file that cannot be
+    /// read or is no hint file is warned of and replaced at the next record.
     pub fn open(path: impl Into<PathBuf>, max_bytes: u64) -> Self {
         let path = path.into();
         let mut store = Self::in_memory(max_bytes);
@@ -139,8 +141,8 @@ impl HintStore {
         Some(entry.hint).filter(|hint| self.is_sane(hint))
     }
 
-    /// Remembers what a circuit turned out to have, and writes the file if that is new. A hint that could never be used is
-    /// not remembered.
+    /// Remembers what a circuit turned out to have, and writes the file if that is new. A hint that could
+    /// never be used is not remembered.
     pub fn record(&self, key: &HintKey, hint: Hint) {
         if !self.is_sane(&hint) {
             return;

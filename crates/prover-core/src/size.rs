@@ -4,10 +4,11 @@ use std::fmt;
 
 /// What [`parse_size`] takes, for messages and help texts.
 pub const SIZE_FORMAT: &str =
-    "a number and a unit (B, KiB, MiB, GiB, TiB, or the decimal KB, MB, GB, TB), for instance 12.5GiB, 64 GiB, 512MiB, \
-     or bytes as a whole number";
+    "a number and a unit (B, KiB, MiB, GiB, TiB, or the decimal KB, MB, GB, TB), for instance 12.5GiB, 64 GiB, \
+     512MiB, or bytes as a whole number";
 
-/// Largest to smallest. The decimal units come after the binary ones so that [`format_size`] can take the first four.
+/// Largest to smallest. The decimal units come after the binary ones so that [`format_size`] can take the
+/// first four.
 const UNITS: [(&str, u64); 10] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -65,8 +66,9 @@ impl std::error::Error for SizeError {}
 
 /// Parses a size into bytes: `12.5GiB`, `64 GiB`, `512MiB`, `1024`.
 ///
-/// Units are case-sensitive (`Gb` would be gigabits to some). A fraction needs a unit above bytes and is rounded down to
-/// whole bytes. Signs, exponents, digit separators and white space around the whole are errors.
+/// Units are case-sensitive (`Gb` would be gigabits to some). A fraction needs a unit above bytes and is
+/// rounded down to whole bytes. Signs, exponents, digit separators and white space around the whole are
+/// errors.
 ///
 /// # Errors
 /// [`SizeError`], which quotes `text` and says what is accepted.
@@ -111,8 +113,8 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     u64::try_from(bytes).map_err(|_| too_large())
 }
 
-/// Writes bytes in the largest binary unit that keeps it at or above 1, with up to two digits after the point (rounded
-/// down): `64 GiB`, `12.5 GiB`, `1023 B`. [`parse_size`] reads it back.
+/// Writes bytes in the largest binary unit that keeps it at or above 1, with up to two digits after the point
+/// (rounded down): `64 GiB`, `12.5 GiB`, `1023 B`. [`parse_size`] reads it back.
 pub fn format_size(bytes: u64) -> String {
     let Some((name, unit)) = UNITS[..4].iter().find(|(_, unit)| bytes >= *unit) else {
         return format!("{bytes} B");

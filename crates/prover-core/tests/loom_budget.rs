@@ -1,6 +1,7 @@
 //! Every interleaving of small programs over the budget: no lost wake-up, no overdraft, nothing left behind.
 //!
-//! `CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg loom" cargo test -p prover-core --test loom_budget --release`
+//! `CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg loom" cargo test -p prover-core --test loom_budget
+//! --release`
 //!
 //! Loom's condition variables never time out, so a lost wake-up is a deadlock here, which loom reports.
 #![cfg(loom)]
@@ -60,8 +61,8 @@ fn a_release_in_two_steps_wakes_the_large_one() {
     });
 }
 
-/// The joint between a cache and a waiter: the cache gets something to give, then nudges; the waiter queues, then asks.
-/// Whatever the order, one of them sees the other.
+/// The joint between a cache and a waiter: the cache gets something to give, then nudges; the waiter queues,
+/// then asks. Whatever the order, one of them sees the other.
 #[test]
 fn a_nudge_is_not_lost() {
     model(|| {

@@ -8,7 +8,8 @@ use prover_core::memory::backend::{rounded, wipe, Backend, Heap, Mlock, Pages, R
 const SMALL: usize = 3 * PAGE + 1;
 
 fn bytes(region: &dyn Region) -> &[u8] {
-    // SAFETY: a region's committed bytes are initialised and ours while it is borrowed; nobody writes meanwhile.
+    // SAFETY: a region's committed bytes are initialised and ours while it is borrowed; nobody writes
+    // meanwhile.
     unsafe { std::slice::from_raw_parts(region.as_ptr().as_ptr(), region.committed()) }
 }
 
@@ -121,8 +122,8 @@ fn pages() {
 
 #[test]
 fn mlock() {
-    // The suite needs less than 8 MiB locked at a time but for one region; where even that is refused, as in some
-    // containers, the refusal must say what to do, and that is what is tested.
+    // The suite needs less than 8 MiB locked at a time but for one region; where even that is refused, as in
+    // some containers, the refusal must say what to do, and that is what is tested.
     match Mlock::new().map(6 * HUGE_PAGE, 1, 0) {
         Ok(region) => {
             drop(region);

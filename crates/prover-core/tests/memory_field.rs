@@ -18,7 +18,8 @@ use prover_core::memory::Priority;
 const SET: [usize; 4] = [MIB, MIB, MIB, MIB / 2];
 const SET_BYTES: u64 = (3 * MIB + MIB / 2) as u64;
 
-/// 7: a source buffer is neither reused nor freed while its copy is in flight. A slow thread plays the device.
+/// 7: a source buffer is neither reused nor freed while its copy is in flight. A slow thread plays the
+/// device.
 #[test]
 fn case_7_a_slow_copy_never_sees_the_next_holders_bytes() {
     const ROUNDS: usize = 100;
@@ -31,7 +32,8 @@ fn case_7_a_slow_copy_never_sees_the_next_holders_bytes() {
             for (address, size, pattern, fence) in jobs {
                 thread::sleep(Duration::from_micros(300));
                 let first = std::ptr::with_exposed_provenance::<u8>(address);
-                // SAFETY: the block is in flight until the fence is signalled, so it is mapped and nobody writes to it.
+                // SAFETY: the block is in flight until the fence is signalled, so it is mapped and nobody
+                // writes to it.
                 let bytes = unsafe { std::slice::from_raw_parts(first, size) };
                 wrong += bytes.iter().filter(|byte| **byte != pattern).count();
                 fence.signal(Signal::Passed);
@@ -67,7 +69,8 @@ fn case_7_a_slow_copy_never_sees_the_next_holders_bytes() {
     assert_eq!((pool.stats().in_flight_bytes, budget.used()), (0, 0));
 }
 
-/// 19: pool and other memory together never pass the budget; under pressure the cache shrinks by what is needed.
+/// 19: pool and other memory together never pass the budget; under pressure the cache shrinks by what is
+/// needed.
 #[test]
 fn case_19_big_jobs_then_small_jobs_stay_inside_the_budget() {
     let (pool, budget, ledger) =
@@ -256,7 +259,8 @@ fn case_23_refusals_fail_whole_sets_and_warn_once() {
     }
 }
 
-/// 24: a request of 1 TiB fails with a text that names host memory, the bytes and the knob, and spoils nothing.
+/// 24: a request of 1 TiB fails with a text that names host memory, the bytes and the knob, and spoils
+/// nothing.
 #[test]
 fn case_24_an_absurd_request_says_so_and_the_next_one_works() {
     let (pool, budget, _ledger) = pool_over(Pages::new(), 16 * MIB, |_| {});

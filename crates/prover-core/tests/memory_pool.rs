@@ -287,9 +287,10 @@ fn a_wait_ends_at_its_deadline() {
     let started = Instant::now();
     let error = pool.check_out(&layouts(&SET)).unwrap_err();
     assert!(started.elapsed() >= wait);
-    assert!(
-        matches!(error, AllocError::TimedOut { requested, waited_ms: 19.., knob: "--pinned-wait" } if requested as u64 == SET_BYTES)
-    );
+    let AllocError::TimedOut { requested, waited_ms: 19.., knob: "--pinned-wait" } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(requested as u64, SET_BYTES);
     let stats = pool.stats();
     assert_eq!((stats.refusals, stats.fallbacks, stats.waits), (1, 0, 1));
     drop(set);
@@ -353,6 +354,47 @@ fn another_user_of_the_budget_gets_what_lies_idle_in_order() {
         assert_eq!(order.recv_timeout(LONG), Ok("key"));
         assert_eq!(order.recv_timeout(LONG), Ok("set"));
     });
+    at_baseline(&pool, &budget, &ledger);
+}
+
+#[test]
+fn a_warm_check_out_does_not_overtake_who_waits_either() {
+    let (pool, budget, ledger) = pool(8 * MIB, |_| {});
+    let (entered, inside) = mpsc::channel();
+    let (leave, gate) = mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let large = pool.check_out(&layouts(&[6 * MIB])).unwrap();
+    let small = pool.check_out(&layouts(&[MIB])).unwrap();
+    // A cache that is slow to answer holds the waiter up, so that the pool's blocks lie idle meanwhile.
+    let slow = budget.on_pressure(move |_| {
+        entered.send(()).unwrap();
+        let _ = gate.lock().unwrap().recv_timeout(LONG);
+        0
+    });
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| budget.reserve(6 << 20, Priority::NORMAL, Deadline::after(LONG)));
+        inside.recv_timeout(LONG).unwrap();
+        drop(small);
+        let error = pool.check_out(&layouts(&[MIB])).unwrap_err();
+        assert!(matches!(error, AllocError::Exhausted { .. }), "{error}");
+        drop(large);
+        drop(leave);
+        drop(waiter.join().unwrap().unwrap());
+    });
+    drop(slow);
+    at_baseline(&pool, &budget, &ledger);
+}
+
+#[test]
+fn a_check_out_looks_at_fences_before_it_maps_more() {
+    let (pool, budget, ledger) = pool(64 * MIB, |_| {});
+    for _ in 0..5 {
+        let fence = TestFence::new();
+        drop(pool.check_out(&layouts(&SET)).unwrap().in_flight(fence.clone()));
+        fence.signal(Signal::Passed);
+    }
+    assert_eq!(ledger.maps.load(SeqCst), 4);
+    drop(pool.check_out(&layouts(&SET)).unwrap());
     at_baseline(&pool, &budget, &ledger);
 }
 

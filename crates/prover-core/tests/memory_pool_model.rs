@@ -1,4 +1,5 @@
-//! Random histories of the pool against a simple model, and a whole scenario with a backend that fails at every call.
+//! Random histories of the pool against a simple model, and a whole scenario with a backend that fails at
+//! every call.
 #![cfg(not(loom))]
 
 mod memory_support;

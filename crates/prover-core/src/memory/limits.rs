@@ -1,9 +1,9 @@
 //! How much memory this process may use.
 //!
-//! The smallest of: physical memory, every cgroup limit from the process's own group up to the root (version 1 and 2,
-//! also when both are mounted), and the limit on address space; less a margin for everything that no budget counts
-//! (code, stacks, page tables, the allocator's slack, other processes). What cannot be read is no limit: a system
-//! without `/proc` or cgroups is quietly taken for one without limits.
+//! The smallest of: physical memory, every cgroup limit from the process's own group up to the root (version
+//! 1 and 2, also when both are mounted), and the limit on address space; less a margin for everything that no
+//! budget counts (code, stacks, page tables, the allocator's slack, other processes). What cannot be read is
+//! no limit: a system without `/proc` or cgroups is quietly taken for one without limits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,8 @@ use serde::Serialize;
 /// What is taken if no limit at all is known, in bytes.
 pub const DEFAULT_TOTAL: u64 = 4 << 30;
 
-/// Limits at or above this are "no limit": version 1 writes one as the largest multiple of a page below `2^63`.
+/// Limits at or above this are "no limit": version 1 writes one as the largest multiple of a page below
+/// `2^63`.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// What limits the memory of this process.
@@ -82,7 +83,8 @@ impl Limits {
     }
 }
 
-/// What of `bytes` is left to others: a sixteenth, but at least 256 MiB and at most 8 GiB, and never more than half.
+/// What of `bytes` is left to others: a sixteenth, but at least 256 MiB and at most 8 GiB, and never more
+/// than half.
 pub fn margin(bytes: u64) -> u64 {
     (bytes / 16).clamp(256 << 20, 8 << 30).min(bytes / 2)
 }
@@ -129,11 +131,13 @@ struct Mount {
 }
 
 impl Mount {
-    /// The folder of `group` and all above it, up to the mount point. Inside a container without a cgroup namespace the
-    /// group's path is the host's and is not there; the folders above it, down to the mount point, still are.
+    /// The folder of `group` and all above it, up to the mount point. Inside a container without a cgroup
+    /// namespace the group's path is the host's and is not there; the folders above it, down to the mount
+    /// point, still are.
     fn folders_up_from(&self, group: &Path) -> Vec<PathBuf> {
         let below = group.strip_prefix(&self.top).or_else(|_| group.strip_prefix("/")).unwrap_or(group);
-        // A group outside the namespace is shown as `/../other`: nothing of it can be read but the mount point.
+        // A group outside the namespace is shown as `/../other`: nothing of it can be read but the mount
+        // point.
         let plain: PathBuf = below.components().take_while(|c| matches!(c, Component::Normal(_))).collect();
         plain.ancestors().map(|folder| self.point.join(folder)).collect()
     }
@@ -278,7 +282,8 @@ mod tests {
 
     #[test]
     fn a_container_that_sees_the_hosts_path() {
-        // Version 1, no cgroup namespace: the path of the host, but only the container's own group is mounted.
+        // Version 1, no cgroup namespace: the path of the host, but only the container's own group is
+        // mounted.
         let tree = Tree::new(&[
             MEMINFO,
             ("proc/self/cgroup", "4:memory:/docker/abc\n"),

@@ -7,8 +7,8 @@ use pinned_alloc::{AllocError, Cause, Residency};
 
 use super::{rounded, rounded_or_overflow, Backend, Region, PAGE};
 
-/// Memory of the global allocator, for tests and for systems without `mmap`. Its regions grow in place only into what
-/// was allocated at once, so by default not at all.
+/// Memory of the global allocator, for tests and for systems without `mmap`. Its regions grow in place only
+/// into what was allocated at once, so by default not at all.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap {
     headroom: usize,
@@ -20,8 +20,8 @@ impl Heap {
         Self { headroom: 1 }
     }
 
-    /// Regions that can grow to `times` their first size (or to the reserve asked for, if that is less). The memory is
-    /// allocated at once; a system that hands out zeroed pages on first touch does not commit it.
+    /// Regions that can grow to `times` their first size (or to the reserve asked for, if that is less). The
+    /// memory is allocated at once; a system that hands out zeroed pages on first touch does not commit it.
     pub const fn with_headroom(times: usize) -> Self {
         Self { headroom: if times == 0 { 1 } else { times } }
     }
@@ -46,8 +46,8 @@ impl Backend for Heap {
         let committed = rounded_or_overflow(size)?;
         let wanted = committed.saturating_mul(self.headroom).min(reserve);
         let capacity = rounded(wanted).unwrap_or(committed).max(committed);
-        // Aligned by hand: `alloc_zeroed` takes fresh pages from the system untouched only for small alignments, for
-        // larger ones it writes the zeros itself and so commits all of the headroom.
+        // Aligned by hand: `alloc_zeroed` takes fresh pages from the system untouched only for small
+        // alignments, for larger ones it writes the zeros itself and so commits all of the headroom.
         let align = align.max(PAGE);
         let layout = capacity
             .checked_add(align - 1)
@@ -80,8 +80,8 @@ unsafe impl Send for HeapRegion {}
 // SAFETY: through `&HeapRegion` only plain values are read.
 unsafe impl Sync for HeapRegion {}
 
-// SAFETY: from `first` there are `capacity >= committed` zeroed bytes of an allocation that only `drop` frees; `grow` moves
-// `committed` up within them.
+// SAFETY: from `first` there are `capacity >= committed` zeroed bytes of an allocation that only `drop`
+// frees; `grow` moves `committed` up within them.
 unsafe impl Region for HeapRegion {
     fn as_ptr(&self) -> NonNull<u8> {
         self.first

@@ -8,11 +8,11 @@ use super::pages::Mapping;
 use super::{os, Backend, Region};
 
 const REMEDY: &str =
-    "raise the limit on locked memory (`ulimit -l`, LimitMEMLOCK= of a systemd unit, --ulimit memlock= of a container), \
-     or use memory that is not locked";
+    "raise the limit on locked memory (`ulimit -l`, LimitMEMLOCK= of a systemd unit, --ulimit memlock= of a \
+     container), or use memory that is not locked";
 
-/// `mlock`ed memory: never paged out, but unknown to a device. Limits are often 8 MiB for ordinary users, so a refusal is
-/// normal; it is an error with the bytes and the remedy.
+/// `mlock`ed memory: never paged out, but unknown to a device. Limits are often 8 MiB for ordinary users, so
+/// a refusal is normal; it is an error with the bytes and the remedy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mlock;
 
@@ -43,7 +43,8 @@ impl Backend for Mlock {
 /// Locks what is committed from `offset` on.
 fn lock(mapping: &Mapping, offset: usize) -> Result<(), AllocError> {
     let size = mapping.committed() - offset;
-    // SAFETY: from `offset` (a former committed size, so whole pages) to `committed` is allowed memory of the mapping.
+    // SAFETY: from `offset` (a former committed size, so whole pages) to `committed` is allowed memory of the
+    // mapping.
     unsafe { os::lock(mapping.at(offset), size) }
         .map_err(|code| AllocError::Refused { requested: size, cause: Cause::new("mlock", code, REMEDY) })
 }
@@ -55,8 +56,8 @@ struct Locked {
     locked: bool,
 }
 
-// SAFETY: all is delegated to the mapping, whose `commit` keeps the contract; `decommit` takes back only bytes that
-// this call of `grow` has added.
+// SAFETY: all is delegated to the mapping, whose `commit` keeps the contract; `decommit` takes back only
+// bytes that this call of `grow` has added.
 unsafe impl Region for Locked {
     fn as_ptr(&self) -> NonNull<u8> {
         self.mapping.first()

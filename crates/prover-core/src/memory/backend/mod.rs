@@ -1,7 +1,8 @@
 //! Where memory comes from.
 //!
-//! A [`Backend`] maps; what it maps is a [`Region`] that owns its bytes, can grow in place, and unmaps itself when it is
-//! dropped. The pool knows nothing else, so every backend passes one behaviour suite (`tests/memory_backends.rs`).
+//! A [`Backend`] maps; what it maps is a [`Region`] that owns its bytes, can grow in place, and unmaps itself
+//! when it is dropped. The pool knows nothing else, so every backend passes one behaviour suite
+//! (`tests/memory_backends.rs`).
 //!
 //! | backend | memory | [`Residency`] | for |
 //! |---|---|---|---|
@@ -47,21 +48,22 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Where the memory lives.
     fn residency(&self) -> Residency;
 
-    /// Maps a region of [`rounded`]`(size)` bytes, faulted in, locked if the backend locks, with address space to grow in
-    /// place to about `reserve` bytes if that is to be had. The first byte is aligned to `align` (a power of two) and to
-    /// at least [`PAGE`]; the bytes are zero.
+    /// Maps a region of [`rounded`]`(size)` bytes, faulted in, locked if the backend locks, with address
+    /// space to grow in place to about `reserve` bytes if that is to be had. The first byte is aligned to
+    /// `align` (a power of two) and to at least [`PAGE`]; the bytes are zero.
     ///
     /// # Errors
-    /// [`AllocError::Refused`] with what the system said, [`AllocError::CapacityOverflow`] for sizes that no address
-    /// space holds. Nothing stays mapped.
+    /// [`AllocError::Refused`] with what the system said, [`AllocError::CapacityOverflow`] for sizes that no
+    /// address space holds. Nothing stays mapped.
     fn map(&self, size: usize, align: usize, reserve: usize) -> Result<Box<dyn Region>, AllocError>;
 }
 
 /// Mapped memory. Dropping it unlocks and unmaps it.
 ///
 /// # Safety
-/// From `map` to drop, `as_ptr` stays the same and `committed` bytes from it may be read and written by the owner of the
-/// region, are initialised, and belong to nobody else. `committed` changes by `grow` alone, and never falls.
+/// From `map` to drop, `as_ptr` stays the same and `committed` bytes from it may be read and written by the
+/// owner of the region, are initialised, and belong to nobody else. `committed` changes by `grow` alone, and
+/// never falls.
 pub unsafe trait Region: fmt::Debug + Send + Sync {
     /// The first byte.
     fn as_ptr(&self) -> NonNull<u8>;
@@ -75,11 +77,12 @@ pub unsafe trait Region: fmt::Debug + Send + Sync {
     /// Where the bytes live now.
     fn residency(&self) -> Residency;
 
-    /// Grows in place to [`rounded`]`(size)` bytes, faulted in and locked as the first ones are. The new bytes are zero.
+    /// Grows in place to [`rounded`]`(size)` bytes, faulted in and locked as the first ones are. The new
+    /// bytes are zero.
     ///
     /// # Errors
-    /// [`AllocError::CannotGrow`] beyond [`reserved`](Self::reserved), [`AllocError::Refused`] if the system refuses. The
-    /// region is as it was.
+    /// [`AllocError::CannotGrow`] beyond [`reserved`](Self::reserved), [`AllocError::Refused`] if the system
+    /// refuses. The region is as it was.
     fn grow(&mut self, size: usize) -> Result<(), AllocError>;
 
     /// Makes the region one piece for a device, after growth. See [`pinned_alloc::VTable::seal`].
@@ -90,7 +93,8 @@ pub unsafe trait Region: fmt::Debug + Send + Sync {
         Ok(self.residency())
     }
 
-    /// Takes the bytes away from a device, or unlocks them, for good; they stay mapped. For memory whose copy has failed.
+    /// Takes the bytes away from a device, or unlocks them, for good; they stay mapped. For memory whose copy
+    /// has failed.
     ///
     /// # Errors
     /// What the system says; the region is then never unmapped.
@@ -99,8 +103,8 @@ pub unsafe trait Region: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a region of `size` bytes really takes: whole small pages below 2 MiB, whole large pages from there on. `None` if
-/// that is more than an allocation may have (`isize::MAX`).
+/// What a region of `size` bytes really takes: whole small pages below 2 MiB, whole large pages from there
+/// on. `None` if that is more than an allocation may have (`isize::MAX`).
 pub fn rounded(size: usize) -> Option<usize> {
     let granule = if size < HUGE_PAGE { PAGE } else { HUGE_PAGE };
     size.max(1).checked_next_multiple_of(granule).filter(|size| isize::try_from(*size).is_ok())

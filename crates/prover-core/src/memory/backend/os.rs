@@ -45,8 +45,8 @@ pub(super) unsafe fn allow(first: NonNull<u8>, size: usize) -> Result<(), i32> {
     check(unsafe { libc::mprotect(first.as_ptr().cast(), size, libc::PROT_READ | libc::PROT_WRITE) })
 }
 
-/// The reverse of [`allow`]: the pages' memory is gone, the address space stays. Best effort: what the system does not
-/// take back stays mapped until [`unmap`].
+/// The reverse of [`allow`]: the pages' memory is gone, the address space stays. Best effort: what the system
+/// does not take back stays mapped until [`unmap`].
 ///
 /// # Safety
 /// As [`allow`], and nobody uses the bytes again before another [`allow`].
@@ -60,7 +60,8 @@ pub(super) unsafe fn forbid(first: NonNull<u8>, size: usize) {
 
 /// Wishes for a whole reservation: large pages, no core dumps, no copies in forked children.
 ///
-/// A kernel that does not know one of them refuses it and nothing is lost but the wish, so the answers do not matter.
+/// A kernel that does not know one of them refuses it and nothing is lost but the wish, so the answers do not
+/// matter.
 ///
 /// # Safety
 /// The range is a mapping of [`reserve`], in whole pages.

@@ -20,7 +20,8 @@ const MMAP_REMEDY: &str =
     "run fewer proofs at once, lower --memory-budget, or raise the limit on address space (`ulimit -v`)";
 const FAULT_REMEDY: &str = "run fewer proofs at once, lower --memory-budget, or add memory";
 
-/// `mmap`ed memory in 2 MiB pages where the system has them, not locked. Left out of core dumps and forked children.
+/// `mmap`ed memory in 2 MiB pages where the system has them, not locked. Left out of core dumps and forked
+/// children.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pages;
 
@@ -89,8 +90,9 @@ impl Mapping {
         };
         let before = start.addr().get().next_multiple_of(align) - start.addr().get();
         let after = length - before - reserved;
-        // SAFETY: `before + reserved + after == length`; the parts cut off are whole pages of this new mapping, and
-        // nobody has seen them. If the system does not take one back, only address space is lost.
+        // SAFETY: `before + reserved + after == length`; the parts cut off are whole pages of this new
+        // mapping, and nobody has seen them. If the system does not take one back, only address space is
+        // lost.
         let mut mapping = unsafe {
             if before > 0 {
                 let _ = os::unmap(start, before);
@@ -137,8 +139,8 @@ impl Mapping {
             requested: length,
             cause: Cause::new(call, code, FAULT_REMEDY),
         };
-        // SAFETY: `committed` and `size` are multiples of a page and at most `reserved`, so the range is whole pages of
-        // our mapping.
+        // SAFETY: `committed` and `size` are multiples of a page and at most `reserved`, so the range is
+        // whole pages of our mapping.
         unsafe { os::allow(start, length) }.map_err(|code| refused("mprotect", code))?;
         // SAFETY: the range has just been allowed, and nobody else knows it.
         if let Err(code) = unsafe { fault_in(start, length) } {
@@ -155,7 +157,8 @@ impl Mapping {
         if size < self.committed {
             let (start, length) = (self.at(size), self.committed - size);
             self.committed = size;
-            // SAFETY: the range is whole committed pages of our mapping, and `&mut self` says that nobody uses them.
+            // SAFETY: the range is whole committed pages of our mapping, and `&mut self` says that nobody
+            // uses them.
             unsafe { os::forbid(start, length) };
         }
     }
@@ -174,8 +177,9 @@ impl Drop for Mapping {
     }
 }
 
-// SAFETY: `first` is the start of a private mapping that only `drop` unmaps; its first `committed` bytes were allowed and
-// zero from the kernel; `commit` moves `committed` up, `decommit` is not reachable through this trait.
+// SAFETY: `first` is the start of a private mapping that only `drop` unmaps; its first `committed` bytes were
+// allowed and zero from the kernel; `commit` moves `committed` up, `decommit` is not reachable through this
+// trait.
 unsafe impl Region for Mapping {
     fn as_ptr(&self) -> NonNull<u8> {
         self.first

@@ -32,8 +32,8 @@ impl Base {
     }
 }
 
-/// Runs `work(offset, length)` over parts of `0..size` that are disjoint and together all of it. Small ranges stay in
-/// the calling thread. If no thread is to be had, the caller does it all.
+/// Runs `work(offset, length)` over parts of `0..size` that are disjoint and together all of it. Small ranges
+/// stay in the calling thread. If no thread is to be had, the caller does it all.
 pub(super) fn in_parallel(size: usize, work: impl Fn(usize, usize) + Sync) {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(size / BYTES_PER_THREAD);
     if threads < 2 {

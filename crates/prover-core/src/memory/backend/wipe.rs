@@ -4,8 +4,8 @@ use std::ptr::NonNull;
 
 use super::parallel::{in_parallel, Base};
 
-/// Writes zeros over `size` bytes from `first`, for certain, even if nobody reads them again. Large ranges are shared
-/// among threads.
+/// Writes zeros over `size` bytes from `first`, for certain, even if nobody reads them again. Large ranges
+/// are shared among threads.
 ///
 /// # Safety
 /// The `size` bytes may be written, and nobody else uses them during the call.

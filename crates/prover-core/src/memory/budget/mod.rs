@@ -1,24 +1,25 @@
 //! One budget, in bytes, for all memory that a prover holds: pinned, pageable and key memory.
 //!
 //! # Order
-//! Who cannot be served at once waits in one queue, by priority, then strictly first come, first served: a small request
-//! never overtakes a large one of its own or a higher priority. What comes free is handed to the head of the queue by
-//! whoever frees it, so a waiter does not race for it.
+//! Who cannot be served at once waits in one queue, by priority, then strictly first come, first served: a
+//! small request never overtakes a large one of its own or a higher priority. What comes free is handed to
+//! the head of the queue by whoever frees it, so a waiter does not race for it.
 //!
-//! Two things pass the queue on purpose. A holder [grows](Reservation::try_grow) its reservation whenever there is room:
-//! it holds memory that the queue waits for, and it frees that sooner if it is not held up. There are finitely many
-//! holders and new ones queue, so nobody starves. And a *dormant* ticket (one whose owner waits for something else than
-//! room in the budget, such as the pool's own cap) keeps its place but lets others pass until it is woken.
+//! Two things pass the queue on purpose. A holder [grows](Reservation::try_grow) its reservation whenever
+//! there is room: it holds memory that the queue waits for, and it frees that sooner if it is not held up.
+//! There are finitely many holders and new ones queue, so nobody starves. And a *dormant* ticket (one whose
+//! owner waits for something else than room in the budget, such as the pool's own cap) keeps its place but
+//! lets others pass until it is woken.
 //!
 //! # Eviction
-//! Caches register an [evictor](MemoryBudget::on_pressure). The head of the queue asks them for what it lacks: when it
-//! becomes the head, when a cache says that it has something new to give (`nudge`), and by a timer. The timer makes a
-//! lost notification cost a moment instead of a hang; the loom model beside the code shows that none is lost. Evictors
-//! run in the waiter's thread with no lock held.
+//! Caches register an [evictor](MemoryBudget::on_pressure). The head of the queue asks them for what it
+//! lacks: when it becomes the head, when a cache says that it has something new to give (`nudge`), and by a
+//! timer. The timer makes a lost notification cost a moment instead of a hang; the loom model beside the code
+//! shows that none is lost. Evictors run in the waiter's thread with no lock held.
 //!
 //! # Locks
-//! The one lock guards the numbers and the queue and is held for a few instructions. A panic of an evictor is caught.
-//! `used <= total` holds at every moment.
+//! The one lock guards the numbers and the queue and is held for a few instructions. A panic of an evictor is
+//! caught. `used <= total` holds at every moment.
 
 mod queue;
 mod reservation;
@@ -122,17 +123,19 @@ pub struct BudgetStats {
     pub evicted_bytes: u64,
 }
 
-/// A cache that can give memory back. Closures `Fn(u64) -> u64` are ones too, with [`evict`](Self::evict) alone.
+/// A cache that can give memory back. Closures `Fn(u64) -> u64` are ones too, with [`evict`](Self::evict)
+/// alone.
 ///
 /// Called from any thread that wants memory, several at once, with no lock held. It must not wait for memory.
 pub trait Evictor: Send + Sync + 'static {
-    /// About how many bytes it could free now. A request that does not wait evicts nothing if it would not be served
-    /// even so; a cache that does not know leaves the default, "any number".
+    /// About how many bytes it could free now. A request that does not wait evicts nothing if it would not be
+    /// served even so; a cache that does not know leaves the default, "any number".
     fn evictable(&self) -> u64 {
         u64::MAX
     }
 
-    /// Frees what it can of about `bytes`, before it returns. Answers how many bytes it gave back to the budget.
+    /// Frees what it can of about `bytes`, before it returns. Answers how many bytes it gave back to the
+    /// budget.
     fn evict(&self, bytes: u64) -> u64;
 }
 
@@ -149,7 +152,8 @@ struct Inner {
     queue: Mutex<Queue>,
     /// Length of the queue, so that the common question "does anybody wait?" takes no lock.
     waiting: AtomicUsize,
-    /// The callbacks are `std`'s `Arc`s: loom's does not hold unsized values, and nothing of interest happens to them.
+    /// The callbacks are `std`'s `Arc`s: loom's does not hold unsized values, and nothing of interest happens
+    /// to them.
     evictors: Mutex<Vec<(u64, std::sync::Arc<dyn Evictor>)>>,
 }
 
@@ -163,8 +167,8 @@ impl MemoryBudget {
         Self::with(total, super::KNOB_BUDGET, POLL)
     }
 
-    /// A budget of `total` bytes whose errors name `knob` as the setting to change, and whose waiters ask the evictors
-    /// again every `poll`.
+    /// A budget of `total` bytes whose errors name `knob` as the setting to change, and whose waiters ask the
+    /// evictors again every `poll`.
     pub fn with(total: u64, knob: &'static str, poll: Duration) -> Self {
         Self(Arc::new(Inner {
             total,
@@ -206,7 +210,8 @@ impl MemoryBudget {
     /// Do not call it while holding a lock, or from an evictor.
     ///
     /// # Errors
-    /// [`AllocError::TooLarge`] at once if `bytes` is more than the total, [`AllocError::TimedOut`] at the deadline.
+    /// [`AllocError::TooLarge`] at once if `bytes` is more than the total, [`AllocError::TimedOut`] at the
+    /// deadline.
     pub fn reserve(
         &self,
         bytes: u64,
@@ -234,16 +239,18 @@ impl MemoryBudget {
         }
     }
 
-    /// Reserves `bytes` now or not at all. Asks the evictors once if there is no room. Does not overtake the queue.
+    /// Reserves `bytes` now or not at all. Asks the evictors once if there is no room. Does not overtake the
+    /// queue.
     ///
     /// # Errors
-    /// [`AllocError::TooLarge`] if `bytes` is more than the total, [`AllocError::Exhausted`] if there is no room or
-    /// somebody of the same or a higher priority waits for it.
+    /// [`AllocError::TooLarge`] if `bytes` is more than the total, [`AllocError::Exhausted`] if there is no
+    /// room or somebody of the same or a higher priority waits for it.
     pub fn try_reserve(&self, bytes: u64, priority: Priority) -> Result<Reservation, AllocError> {
         self.try_reserve_in(bytes, priority, NO_GROUP)
     }
 
-    /// [`try_reserve`](Self::try_reserve) for a member of `group`: dormant members of it are not passed either.
+    /// [`try_reserve`](Self::try_reserve) for a member of `group`: dormant members of it are not passed
+    /// either.
     pub(crate) fn try_reserve_in(
         &self,
         bytes: u64,
@@ -276,7 +283,8 @@ impl MemoryBudget {
         EvictorHandle { budget: self.clone(), id }
     }
 
-    /// Asks the caches, in the order they were registered, until they have freed `bytes`. Returns the bytes freed.
+    /// Asks the caches, in the order they were registered, until they have freed `bytes`. Returns the bytes
+    /// freed.
     pub fn evict(&self, bytes: u64) -> u64 {
         if bytes == 0 {
             return 0;

@@ -1,4 +1,5 @@
-//! The numbers of a budget and the queue of those who wait. All of it runs under the budget's lock; none of it blocks.
+//! The numbers of a budget and the queue of those who wait. All of it runs under the budget's lock; none of
+//! it blocks.
 
 use std::collections::BTreeMap;
 
@@ -120,8 +121,8 @@ impl Queue {
         key
     }
 
-    /// Changes what the ticket at `key` asks for, in its place. A granted one goes back to waiting if it asks for more
-    /// than there is room for. A dormant one is awake again.
+    /// Changes what the ticket at `key` asks for, in its place. A granted one goes back to waiting if it asks
+    /// for more than there is room for. A dormant one is awake again.
     pub(super) fn resize(&mut self, key: Key, bytes: u64) {
         if let Some(mut waiter) = self.granted.remove(&key) {
             self.stats.used -= waiter.bytes;
@@ -135,8 +136,8 @@ impl Queue {
         self.advance();
     }
 
-    /// Keeps the place of `key` but lets others pass until the next [`resize`](Self::resize). What was granted to it is
-    /// given back.
+    /// Keeps the place of `key` but lets others pass until the next [`resize`](Self::resize). What was
+    /// granted to it is given back.
     pub(super) fn sleep(&mut self, key: Key) {
         if let Some(waiter) = self.granted.remove(&key) {
             self.stats.used -= waiter.bytes;
@@ -208,7 +209,8 @@ impl Queue {
         self.waiting.values_mut().for_each(Waiter::nudge);
     }
 
-    /// Serves whoever is next and fits, in order, until one does not fit. A new head is woken, so that it evicts.
+    /// Serves whoever is next and fits, in order, until one does not fit. A new head is woken, so that it
+    /// evicts.
     fn advance(&mut self) {
         let mut open = OpenTo::default();
         let mut served = Vec::new();
@@ -252,8 +254,8 @@ impl Waiter {
     }
 }
 
-/// Walks the queue in order and says who lets those behind pass: the dormant, and who stands behind a dormant one of
-/// the same group.
+/// Walks the queue in order and says who lets those behind pass: the dormant, and who stands behind a dormant
+/// one of the same group.
 #[derive(Default)]
 struct OpenTo {
     dormant_groups: Vec<Group>,

@@ -29,12 +29,12 @@ impl Reservation {
         &self.budget
     }
 
-    /// Holds `extra` bytes more, now or not at all. Asks the evictors once if there is no room. Passes the queue: who
-    /// grows holds what the queue waits for.
+    /// Holds `extra` bytes more, now or not at all. Asks the evictors once if there is no room. Passes the
+    /// queue: who grows holds what the queue waits for.
     ///
     /// # Errors
-    /// [`AllocError::TooLarge`] if the whole would be more than the total, [`AllocError::Exhausted`] if there is no room.
-    /// What is held stays as it was.
+    /// [`AllocError::TooLarge`] if the whole would be more than the total, [`AllocError::Exhausted`] if there
+    /// is no room. What is held stays as it was.
     pub fn try_grow(&mut self, extra: u64) -> Result<(), AllocError> {
         let budget = &self.budget;
         budget.check_size(self.bytes.saturating_add(extra))?;

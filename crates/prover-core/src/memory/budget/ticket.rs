@@ -1,7 +1,8 @@
 //! A place in the queue that its owner can change while it waits.
 //!
-//! [`MemoryBudget::reserve`] is a ticket and a loop. The pool has a loop of its own: what it lacks depends on which
-//! blocks lie idle, so it changes the amount while it waits, and never holds idle blocks while it sleeps.
+//! [`MemoryBudget::reserve`] is a ticket and a loop. The pool has a loop of its own: what it lacks depends on
+//! which blocks lie idle, so it changes the amount while it waits, and never holds idle blocks while it
+//! sleeps.
 
 use std::time::Instant;
 
@@ -55,8 +56,8 @@ impl Ticket {
         self.budget.queue().resize(self.key, bytes);
     }
 
-    /// Keeps the place but lets those behind pass, until the next [`resize`](Self::resize): it waits for something else
-    /// than room. What was granted is given back.
+    /// Keeps the place but lets those behind pass, until the next [`resize`](Self::resize): it waits for
+    /// something else than room. What was granted is given back.
     #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn sleep(&mut self) {
         self.budget.queue().sleep(self.key);

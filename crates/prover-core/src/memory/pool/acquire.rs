@@ -9,6 +9,7 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use pinned_alloc::{AllocError, Residency};
@@ -169,8 +170,9 @@ enum Payment<'t> {
 pub(super) enum Terms {
     /// The pool's policy.
     Policy,
-    /// Larger blocks for vectors of a set that is out already. They do not wait: the asker holds what others wait for, and
-    /// two such would wait for each other. For the same reason they pass the queue, as growth in place does.
+    /// Larger blocks for vectors of a set that is out already. They do not wait: the asker holds what others
+    /// wait for, and two such would wait for each other. For the same reason they pass the queue, as growth
+    /// in place does.
     Move,
 }
 
@@ -239,11 +241,13 @@ impl Inner {
         }
     }
 
-    /// Waits in the budget's queue. Idle blocks are looked at again whenever one comes back, and are not held meanwhile.
+    /// Waits in the budget's queue. Idle blocks are looked at again whenever one comes back, and are not held
+    /// meanwhile.
     fn wait_for(&self, plan: &Plan, deadline: Deadline) -> Result<Vec<Lease>, AllocError> {
         let started = Instant::now();
         let mut ticket = self.budget.enqueue(plan.need, self.config.priority, self.group)?;
         let result = loop {
+            // Whoever's turn it is, what has landed may serve them.
             self.reap();
             let (closing, fences) = self.waiting_for();
             if closing {
@@ -278,6 +282,8 @@ impl Inner {
 
     /// One attempt, without sleeping.
     fn attempt(&self, plan: &Plan, payment: &mut Payment<'_>) -> Result<Vec<Lease>, Blocked> {
+        self.reap();
+        let _attempt = Attempt::new(&self.attempts);
         match self.attempt_with(plan, payment, Fit::Best) {
             // Idle blocks that are a little too large may be just what fills the budget: evict them instead.
             Err(Blocked::Room(_) | Blocked::Cap(_)) => self.attempt_with(plan, payment, Fit::Exact),
@@ -377,8 +383,8 @@ impl Inner {
         }
     }
 
-    /// Maps a region of `size` bytes, a rounded size, paid out of `money`. If the system refuses while memory lies idle,
-    /// that is given back and the system asked once more.
+    /// Maps a region of `size` bytes, a rounded size, paid out of `money`. If the system refuses while memory
+    /// lies idle, that is given back and the system asked once more.
     fn map(
         &self,
         size: usize,
@@ -396,6 +402,22 @@ impl Inner {
         }
         let paid = money.split(size as u64).ok_or(broken("the set costs more than its plan says"))?;
         Ok(Chunk::new(region, paid, self.config.secret))
+    }
+}
+
+/// Counts an attempt while it lasts, even if a backend panics.
+struct Attempt<'p>(&'p AtomicUsize);
+
+impl<'p> Attempt<'p> {
+    fn new(attempts: &'p AtomicUsize) -> Self {
+        attempts.fetch_add(1, Ordering::AcqRel);
+        Self(attempts)
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -435,7 +457,8 @@ impl Take<'_> {
         let mut chunks = self.chunks.drain(..);
         for (got, want) in self.got.iter_mut().zip(&plan.wants) {
             if got.is_none() {
-                // There is one for each: `absent` and `slabs_for` have counted them, and nobody came in between.
+                // There is one for each: `absent` and `slabs_for` have counted them, and nobody came in
+                // between.
                 let storage = match want.kind {
                     Kind::Chunk(_) => chunks.next().map(Storage::Chunk),
                     Kind::Slot(size) => state.slots.take(size).map(Storage::Slot),

@@ -9,8 +9,8 @@ use pinned_alloc::{AllocError, Residency};
 use crate::memory::backend::{wipe, Region};
 use crate::memory::Reservation;
 
-/// A mapped region and the reservation that pays for it. Dropping it wipes the bytes if they are secret, unmaps them, and
-/// gives the reservation back, in this order.
+/// A mapped region and the reservation that pays for it. Dropping it wipes the bytes if they are secret,
+/// unmaps them, and gives the reservation back, in this order.
 #[derive(Debug)]
 pub(super) struct Chunk {
     region: Box<dyn Region>,
@@ -58,16 +58,18 @@ impl Chunk {
         self.dirty = true;
     }
 
-    /// Zeroes all of it. The caller has made sure that nobody uses the bytes: the chunk is neither out nor in flight.
+    /// Zeroes all of it. The caller has made sure that nobody uses the bytes: the chunk is neither out nor in
+    /// flight.
     pub(super) fn wipe(&mut self) {
         if std::mem::take(&mut self.dirty) {
-            // SAFETY: the region's committed bytes are writable and its owner's; `&mut self` and the caller's promise say
-            // that nobody else uses them.
+            // SAFETY: the region's committed bytes are writable and its owner's; `&mut self` and the caller's
+            // promise say that nobody else uses them.
             unsafe { wipe(self.first(), self.size()) };
         }
     }
 
-    /// Grows to `size` bytes (a rounded size), paid for first. On an error, and on a panic of the backend, it is as it was.
+    /// Grows to `size` bytes (a rounded size), paid for first. On an error, and on a panic of the backend, it
+    /// is as it was.
     pub(super) fn grow(&mut self, size: usize) -> Result<(), AllocError> {
         self.reservation.try_grow(size.saturating_sub(self.size()) as u64)?;
         let grown = catch_unwind(AssertUnwindSafe(|| self.region.grow(size)));

@@ -10,7 +10,8 @@ use crate::memory::Priority;
 pub enum Exhaustion {
     /// Wait in the budget's queue, at most this long; an error then.
     Wait(Duration),
-    /// Answer at once that there is none, so that the caller uses ordinary memory; counted, and warned of once.
+    /// Answer at once that there is none, so that the caller uses ordinary memory; counted, and warned of
+    /// once.
     Heap,
     /// Answer at once that there is none; the caller makes that the proof's error.
     Fail,
@@ -26,21 +27,22 @@ pub struct PoolConfig {
     pub exhaustion: Exhaustion,
     /// The priority of check-outs in the budget's queue.
     pub priority: Priority,
-    /// Blocks in a set. What is allocated through `pinned-alloc` in smaller groups are larger blocks for vectors of a set
-    /// that is out: such a request never waits, and passes those who do, since its holder has what they wait for.
-    /// Default: 4 (a, b, c and aux).
+    /// Blocks in a set. What is allocated through `pinned-alloc` in smaller groups are larger blocks for
+    /// vectors of a set that is out: such a request never waits, and passes those who do, since its holder
+    /// has what they wait for. Default: 4 (a, b, c and aux).
     pub set_blocks: usize,
     /// By how many percent an idle block may be larger than what is asked for. Default: 15.
     pub waste_percent: u32,
     /// Address space to reserve for a block, as a multiple of its first size. It costs no memory. Default: 8.
     pub reserve_factor: usize,
-    /// A block that grows, grows by a quarter, but by no more than this many bytes beyond what is asked for, so that
-    /// growth is neither frequent nor wasteful. Default: 64 MiB.
+    /// A block that grows, grows by a quarter, but by no more than this many bytes beyond what is asked for,
+    /// so that growth is neither frequent nor wasteful. Default: 64 MiB.
     pub growth_step: usize,
-    /// Bytes of the regions that blocks of at most 64 KiB share. 0: each has a region of its own. Default: 2 MiB.
+    /// Bytes of the regions that blocks of at most 64 KiB share. 0: each has a region of its own. Default: 2
+    /// MiB.
     pub slab_bytes: usize,
-    /// How long a block lies idle before it goes back to the system. `None`: for ever, and no thread is started. Default:
-    /// 5 minutes.
+    /// How long a block lies idle before it goes back to the system. `None`: for ever, and no thread is
+    /// started. Default: 5 minutes.
     pub idle_timeout: Option<Duration>,
     /// Bytes that stay idle, whatever their age, as long as the pool was used at all within
     /// [`idle_timeout`](Self::idle_timeout). `None`: as many as the largest set checked out so far.
@@ -49,8 +51,8 @@ pub struct PoolConfig {
     pub secret: bool,
     /// Wipe blocks on every return too. Costs a pass over the memory. Default: false.
     pub wipe_on_return: bool,
-    /// How long the drop of the last handle waits for fences that have not passed. What is in flight even then is left
-    /// mapped for the rest of the process. Default: 30 seconds.
+    /// How long the drop of the last handle waits for fences that have not passed. What is in flight even
+    /// then is left mapped for the rest of the process. Default: 30 seconds.
     pub close_timeout: Duration,
 }
 
@@ -74,7 +76,8 @@ impl Default for PoolConfig {
     }
 }
 
-/// The least address space reserved for a block of its own, so that a tiny first capacity can grow in place too.
+/// The least address space reserved for a block of its own, so that a tiny first capacity can grow in place
+/// too.
 const MIN_RESERVE: usize = 1 << 30;
 /// The most address space reserved beyond a block's first size.
 const MAX_RESERVE: usize = 64 << 30;

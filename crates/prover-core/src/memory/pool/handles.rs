@@ -21,7 +21,8 @@ struct Part {
 
 // SAFETY: a part owns its bytes alone, like a `Box<[u8]>`.
 unsafe impl Send for Part {}
-// SAFETY: through `&Part` only plain values are read, or the bytes by `&CheckedOut`, which nobody writes meanwhile.
+// SAFETY: through `&Part` only plain values are read, or the bytes by `&CheckedOut`, which nobody writes
+// meanwhile.
 unsafe impl Sync for Part {}
 
 /// A set of blocks that its holder may read and write. Dropping it returns the set to the pool.
@@ -39,7 +40,8 @@ impl CheckedOut {
     }
 
     pub(super) fn adopt(pool: &Arc<Inner>, blocks: Vec<Block>) -> Result<Self, Vec<Block>> {
-        // The state pointer is this pool's own address: while the pool lives, no other allocator's can be equal.
+        // The state pointer is this pool's own address: while the pool lives, no other allocator's can be
+        // equal.
         let ours = |block: &Block| block.origin().state() == Arc::as_ptr(pool).cast();
         if blocks.is_empty() || !blocks.iter().all(ours) {
             return Err(blocks);
@@ -58,8 +60,8 @@ impl CheckedOut {
         self.parts.len()
     }
 
-    /// The first byte of block `index`. Valid for reads and writes of [`size`](Self::size) bytes while the set lives, in
-    /// flight too.
+    /// The first byte of block `index`. Valid for reads and writes of [`size`](Self::size) bytes while the
+    /// set lives, in flight too.
     ///
     /// # Panics
     /// If there is no such block; so do all functions that take an index.
@@ -80,7 +82,8 @@ impl CheckedOut {
     /// The bytes of block `index`: initialised, to anything.
     pub fn bytes(&self, index: usize) -> &[u8] {
         let Lease { first, size, .. } = self.parts[index].lease;
-        // SAFETY: the block's bytes are initialised and this set's alone; nobody writes while `&self` is borrowed.
+        // SAFETY: the block's bytes are initialised and this set's alone; nobody writes while `&self` is
+        // borrowed.
         unsafe { slice::from_raw_parts(first.as_ptr(), size) }
     }
 
@@ -94,8 +97,8 @@ impl CheckedOut {
     /// Grows block `index` in place to at least `min_size` bytes. Address and contents stay.
     ///
     /// # Errors
-    /// [`AllocError::CannotGrow`] without address space, [`AllocError::Exhausted`] without room in the budget (growing
-    /// does not wait), [`AllocError::Refused`]. The block is as it was.
+    /// [`AllocError::CannotGrow`] without address space, [`AllocError::Exhausted`] without room in the budget
+    /// (growing does not wait), [`AllocError::Refused`]. The block is as it was.
     pub fn grow(&mut self, index: usize, min_size: usize) -> Result<(), AllocError> {
         let Part { lease, block } = &mut self.parts[index];
         if min_size > lease.size {
@@ -170,8 +173,8 @@ impl Drop for CheckedOut {
 
 /// A set that a device may be accessing.
 ///
-/// Dropping it does not wait: if the fence has not passed, the pool keeps the set until it has. (Only if the pool itself
-/// is gone by then, the drop waits.) Forgetting it leaks the set, which is safe.
+/// Dropping it does not wait: if the fence has not passed, the pool keeps the set until it has. (Only if the
+/// pool itself is gone by then, the drop waits.) Forgetting it leaks the set, which is safe.
 #[must_use = "dropping it leaves the set to the pool, which reuses it once the fence has passed"]
 pub struct InFlight<F: Fence> {
     /// `None` only once taken apart.
@@ -258,8 +261,8 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    /// Returns the set to the pool if the fence has passed, quarantines it if that has failed, and hands it back if
-    /// neither.
+    /// Returns the set to the pool if the fence has passed, quarantines it if that has failed, and hands it
+    /// back if neither.
     pub(super) fn settle(self) -> Option<Self> {
         match fence::is_passed(&self.fence) {
             Ok(true) => None,
@@ -278,8 +281,8 @@ impl fmt::Debug for Parked {
     }
 }
 
-/// What is left of a set whose fence has failed: the device may access it still, so nobody else ever will. It stays mapped
-/// (unpinned), and its bytes stay reserved in the budget, until
+/// What is left of a set whose fence has failed: the device may access it still, so nobody else ever will. It
+/// stays mapped (unpinned), and its bytes stay reserved in the budget, until
 /// [`Pool::release_quarantined`](super::Pool::release_quarantined) or the end of the process.
 #[derive(Debug, thiserror::Error)]
 #[error("{blocks} blocks of {bytes} bytes are quarantined and stay reserved: {error}")]

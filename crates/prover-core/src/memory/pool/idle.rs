@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::chunk::Chunk;
 
-/// Idle chunks by exact size; in each list the one returned last is at the back. The back is reused first (its pages are
-/// warm in caches), the front is given up first.
+/// Idle chunks by exact size; in each list the one returned last is at the back. The back is reused first
+/// (its pages are warm in caches), the front is given up first.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     by_size: BTreeMap<usize, VecDeque<Chunk>>,
@@ -23,8 +23,8 @@ impl Idle {
         self.by_size.entry(chunk.size()).or_default().push_back(chunk);
     }
 
-    /// Takes the smallest chunk of `size..=largest` bytes that is aligned to `align`: one of exactly `size` bytes if
-    /// there is one.
+    /// Takes the smallest chunk of `size..=largest` bytes that is aligned to `align`: one of exactly `size`
+    /// bytes if there is one.
     pub(super) fn take(&mut self, size: usize, largest: usize, align: usize) -> Option<Chunk> {
         let (size, index) = self.by_size.range(size..=largest.max(size)).find_map(|(size, list)| {
             Some((*size, list.iter().rposition(|chunk| chunk.is_aligned_to(align))?))
@@ -32,7 +32,8 @@ impl Idle {
         self.remove(size, index)
     }
 
-    /// Takes a chunk to give up when `bytes` are wanted: the smallest that is enough by itself, else the largest.
+    /// Takes a chunk to give up when `bytes` are wanted: the smallest that is enough by itself, else the
+    /// largest.
     pub(super) fn take_for_need(&mut self, bytes: u64) -> Option<Chunk> {
         let enough = usize::try_from(bytes).ok().and_then(|size| self.by_size.range(size..).next());
         let size = enough.or_else(|| self.by_size.last_key_value()).map(|(size, _)| *size)?;

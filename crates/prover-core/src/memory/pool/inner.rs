@@ -1,6 +1,6 @@
 //! The pool itself: return, growth, sealing, quarantine and closing.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub(super) struct Inner {
     /// Something has come back. For who closes the pool.
     returned: Condvar,
     pub(super) warned: AtomicBool,
+    /// Check-outs that are looking for memory right now.
+    pub(super) attempts: AtomicUsize,
 }
 
 impl Inner {
@@ -45,6 +47,7 @@ impl Inner {
             state: Mutex::new(State::new(events)),
             returned: Condvar::new(),
             warned: AtomicBool::new(false),
+            attempts: AtomicUsize::new(0),
         }
     }
 
@@ -227,8 +230,8 @@ impl Inner {
         self.check(&state);
     }
 
-    /// Takes blocks out of use for good: a device may still access them. They stay mapped, and paid for. Returns their
-    /// bytes.
+    /// Takes blocks out of use for good: a device may still access them. They stay mapped, and paid for.
+    /// Returns their bytes.
     pub(super) fn quarantine(&self, tokens: impl Iterator<Item = Token>) -> u64 {
         let mut state = self.state();
         let (mut chunks, mut bytes) = (Vec::new(), 0);
@@ -380,8 +383,8 @@ fn wipe(storage: &mut Storage) {
     }
 }
 
-/// The storage of a block while it is changed. Goes back into the table when dropped, even by a panic: its holder goes on
-/// using the memory.
+/// The storage of a block while it is changed. Goes back into the table when dropped, even by a panic: its
+/// holder goes on using the memory.
 struct Borrowed<'p> {
     inner: &'p Inner,
     token: Token,
@@ -427,7 +430,8 @@ impl Drop for Borrowed<'_> {
         let Some(storage) = self.storage.take() else { return };
         match state.table.get_mut(self.token) {
             Some(entry) => entry.storage = Some(storage),
-            // It was freed by another thread while this one used it: the contract is broken, the memory is left alone.
+            // It was freed by another thread while this one used it: the contract is broken, the memory is
+            // left alone.
             None => std::mem::forget(storage),
         }
     }

@@ -1,32 +1,33 @@
-//! Reuse of mapped memory: making pages resident (and pinned) is slow, so blocks are kept and handed out again.
+//! Reuse of mapped memory: making pages resident (and pinned) is slow, so blocks are kept and handed out
+//! again.
 //!
 //! # The life of a block
 //! ```text
-//!                 ┌──────────────────────────── warm ────────────────────────────┐
-//!                 ▼                                                              │
-//!   map ──► [`CheckedOut`] ── in_flight(fence) ──► [`InFlight`] ── fence done ──► Idle ──► unmap (trim, age, need)
-//!              │     ▲                                 │    │
-//!              └─────┼── drop ───────────────► Idle    │    └── fence failed ──► Quarantined: unpinned, never reused
-//!                    └──────── wait() ─────────────────┘
+//!               ┌─────────────────────── warm ────────────────────────┐
+//!               ▼                                                     │
+//!   map ──► CheckedOut ── in_flight(fence) ──► InFlight ── passed ──► Idle ──► unmap (trim, age, need)
+//!             │    ▲                            │    │                ▲
+//!             │    └────────── wait() ──────────┘    └── failed ──► Quarantined: unpinned, never reused
+//!             └───────────────────────── drop ────────────────────────┘
 //! ```
-//! The states are types. `Idle` blocks are reachable by nobody but the pool. A [`CheckedOut`] set becomes [`InFlight`]
-//! for the time that a device reads it; dropping an `InFlight` whose fence has not passed neither waits nor frees: the
-//! pool keeps the set until the fence has passed. If the fence fails the device may still be at it, so the blocks are
-//! [quarantined](Pool::release_quarantined).
+//! The states are types. `Idle` blocks are reachable by nobody but the pool. A [`CheckedOut`] set becomes
+//! [`InFlight`] for the time that a device reads it; dropping an `InFlight` whose fence has not passed
+//! neither waits nor frees: the pool keeps the set until the fence has passed. If the fence fails the device
+//! may still be at it, so the blocks are [quarantined](Pool::release_quarantined).
 //!
 //! # A check-out is a transaction
-//! A set is asked for as one: idle blocks that fit are taken, the budget is asked **once** for what is missing, that is
-//! mapped and faulted in, and all is published together. Any failure undoes it in reverse. A waiter holds nothing while
-//! it sleeps, so two waiters never block each other with halves of sets.
+//! A set is asked for as one: idle blocks that fit are taken, the budget is asked **once** for what is
+//! missing, that is mapped and faulted in, and all is published together. Any failure undoes it in reverse. A
+//! waiter holds nothing while it sleeps, so two waiters never block each other with halves of sets.
 //!
 //! # Accounting
-//! A block's [`Reservation`](crate::memory::Reservation) is its own from map to unmap, whoever holds the block: check-out
-//! and return move no bytes in the budget. Idle blocks are evicted when the budget is short.
+//! A block's [`Reservation`](crate::memory::Reservation) is its own from map to unmap, whoever holds the
+//! block: check-out and return move no bytes in the budget. Idle blocks are evicted when the budget is short.
 //! `mapped = idle + out + in flight + quarantined` is asserted in debug builds at every change.
 //!
 //! # Locks
-//! One lock guards the lists and counters. Nothing is mapped, faulted, unmapped, wiped, logged or waited for under it, and
-//! the budget's lock is never taken under it either.
+//! One lock guards the lists and counters. Nothing is mapped, faulted, unmapped, wiped, logged or waited for
+//! under it, and the budget's lock is never taken under it either.
 //!
 //! | file | subject |
 //! |---|---|
@@ -78,8 +79,8 @@ pub use self::stats::PoolStats;
 
 /// A pool of mapped blocks over one backend. Clones share it.
 ///
-/// When the last clone is gone the pool is closed: idle memory goes back to the system at once, blocks that are out when
-/// they return.
+/// When the last clone is gone the pool is closed: idle memory goes back to the system at once, blocks that
+/// are out when they return.
 #[derive(Clone)]
 pub struct Pool(Arc<Handle>);
 
@@ -93,8 +94,8 @@ struct Handle {
 /// Blocks were still out when the time to drain a pool was over. The pool is closed all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "after {waited_ms} ms {out_bytes} bytes of the pool are still checked out and {in_flight_bytes} bytes still in \
-     flight; they go back to the system when they are returned"
+    "after {waited_ms} ms {out_bytes} bytes of the pool are still checked out and {in_flight_bytes} bytes \
+     still in flight; they go back to the system when they are returned"
 )]
 pub struct DrainError {
     /// Bytes checked out.
@@ -119,20 +120,21 @@ impl Pool {
         Self(Arc::new(Handle { inner, _evictor: evictor, _ager: ager }))
     }
 
-    /// Checks a set of blocks out, one for each layout, all or nothing, under the pool's [policy](Self::policy). The bytes
-    /// are initialised to anything; a warm set costs no system call.
+    /// Checks a set of blocks out, one for each layout, all or nothing, under the pool's
+    /// [policy](Self::policy). The bytes are initialised to anything; a warm set costs no system call.
     ///
     /// # Errors
-    /// [`AllocError::ZeroSize`] for an empty layout or none, [`AllocError::CapacityOverflow`], [`AllocError::TooLarge`] for
-    /// a set that can never fit, [`AllocError::Exhausted`] or [`AllocError::TimedOut`] by policy,
-    /// [`AllocError::Refused`] if the system refuses, [`AllocError::ShuttingDown`] when the pool is closed.
+    /// [`AllocError::ZeroSize`] for an empty layout or none, [`AllocError::CapacityOverflow`],
+    /// [`AllocError::TooLarge`] for a set that can never fit, [`AllocError::Exhausted`] or
+    /// [`AllocError::TimedOut`] by policy, [`AllocError::Refused`] if the system refuses,
+    /// [`AllocError::ShuttingDown`] when the pool is closed.
     pub fn check_out(&self, layouts: &[Layout]) -> Result<CheckedOut, AllocError> {
         let leases = self.0.inner.acquire(layouts, Terms::Policy)?;
         Ok(CheckedOut::new(self.0.inner.clone(), leases))
     }
 
-    /// Takes blocks that were allocated through `pinned-alloc` from this pool as a checked-out set, so that they can be
-    /// put [in flight](CheckedOut::in_flight).
+    /// Takes blocks that were allocated through `pinned-alloc` from this pool as a checked-out set, so that
+    /// they can be put [in flight](CheckedOut::in_flight).
     ///
     /// # Errors
     /// The blocks, if there are none or one of them is not of this pool.
@@ -165,7 +167,8 @@ impl Pool {
         self.0.inner.stats()
     }
 
-    /// Unmaps idle blocks, the largest first, until at most `keep` bytes lie idle. Returns the bytes given back.
+    /// Unmaps idle blocks, the largest first, until at most `keep` bytes lie idle. Returns the bytes given
+    /// back.
     pub fn trim(&self, keep: u64) -> u64 {
         self.0.inner.trim_to(keep)
     }
@@ -175,14 +178,14 @@ impl Pool {
         self.trim(0)
     }
 
-    /// Unmaps what has lain idle for [`PoolConfig::idle_timeout`] at `now`; the pool's own thread calls it from time to
-    /// time. See [`PoolConfig::low_water`] for what is kept. Returns the bytes given back.
+    /// Unmaps what has lain idle for [`PoolConfig::idle_timeout`] at `now`; the pool's own thread calls it
+    /// from time to time. See [`PoolConfig::low_water`] for what is kept. Returns the bytes given back.
     pub fn trim_aged(&self, now: Instant) -> u64 {
         self.0.inner.trim_aged(now)
     }
 
-    /// Closes the pool, waits at most `timeout` for the blocks that are out, and gives all idle memory back. Requests get
-    /// [`AllocError::ShuttingDown`] from now on, those who wait too.
+    /// Closes the pool, waits at most `timeout` for the blocks that are out, and gives all idle memory back.
+    /// Requests get [`AllocError::ShuttingDown`] from now on, those who wait too.
     ///
     /// # Errors
     /// [`DrainError`] if blocks are still out then.
@@ -190,8 +193,8 @@ impl Pool {
         self.0.inner.drain(timeout)
     }
 
-    /// Unmaps the quarantined blocks and gives their bytes back to the budget. Returns how many bytes. Small blocks are
-    /// parts of shared regions and stay.
+    /// Unmaps the quarantined blocks and gives their bytes back to the budget. Returns how many bytes. Small
+    /// blocks are parts of shared regions and stay.
     ///
     /// # Safety
     /// No device accesses the blocks any more: the context whose fence failed is destroyed.

@@ -1,8 +1,8 @@
 //! The pool as an allocator of `pinned-alloc`.
 //!
-//! The state behind the functions is the pool itself, as an `Arc` that the registration owns until `release`. A block's
-//! token is its place in the table. A block can be dropped at any time after the registration, and after the last handle
-//! of the pool: it goes back to the pool it came from.
+//! The state behind the functions is the pool itself, as an `Arc` that the registration owns until `release`.
+//! A block's token is its place in the table. A block can be dropped at any time after the registration, and
+//! after the last handle of the pool: it goes back to the pool it came from.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -22,8 +22,8 @@ impl Pool {
     pub fn register<'r>(&self, registry: &'r Registry) -> Result<PoolRegistration<'r>, AlreadyRegistered> {
         let state = Arc::into_raw(self.0.inner.clone());
         let vtable = VTable { name: self.backend_name(), allocate, grow, seal, free, release };
-        // SAFETY: the functions below keep their contracts, and `state` is alive until `release` drops the `Arc` made
-        // into it.
+        // SAFETY: the functions below keep their contracts, and `state` is alive until `release` drops the
+        // `Arc` made into it.
         match unsafe { registry.register(vtable, state.cast()) } {
             Ok(registration) => Ok(PoolRegistration { registration, pool: self.clone() }),
             Err(error) => {

@@ -1,5 +1,5 @@
-//! Small blocks, many to a region, so that a great number of them does not become a great number of mappings (a process
-//! has 65530) and page-lock calls.
+//! Small blocks, many to a region, so that a great number of them does not become a great number of mappings
+//! (a process has 65530) and page-lock calls.
 //!
 //! A slab is a chunk cut into slots of one power of two. A slot never grows; it is left for a larger block.
 
@@ -49,7 +49,8 @@ impl Slab {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     slabs: Vec<Option<Slab>>,
-    /// Slabs with a free slot: (slot size, index). The lowest index is used first, so that the others run empty.
+    /// Slabs with a free slot: (slot size, index). The lowest index is used first, so that the others run
+    /// empty.
     open: BTreeSet<(usize, usize)>,
     /// Slabs with no slot in use.
     empty: BTreeSet<usize>,
@@ -114,8 +115,8 @@ impl Slots {
         self.empty.insert(index);
     }
 
-    /// Removes a slab with no slot in use; with `aged`, one of at most so many bytes that has been so since then or
-    /// longer.
+    /// Removes a slab with no slot in use; with `aged`, one of at most so many bytes that has been so since
+    /// then or longer.
     pub(super) fn take_empty(&mut self, aged: Option<(u64, Instant)>) -> Option<Chunk> {
         let old_enough = |index: &usize| {
             self.slabs[*index].as_ref().is_some_and(|slab| {

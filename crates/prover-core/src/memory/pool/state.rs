@@ -1,4 +1,5 @@
-//! Everything under the pool's lock. Nothing here blocks, maps, unmaps or logs; what is to be unmapped is handed out.
+//! Everything under the pool's lock. Nothing here blocks, maps, unmaps or logs; what is to be unmapped is
+//! handed out.
 
 use std::time::Instant;
 
@@ -146,7 +147,8 @@ impl State {
         victims
     }
 
-    /// Takes idle regions off the lists, the largest first and slabs last, until at most `keep` bytes lie idle.
+    /// Takes idle regions off the lists, the largest first and slabs last, until at most `keep` bytes lie
+    /// idle.
     pub(super) fn take_surplus(&mut self, keep: u64) -> Vec<Chunk> {
         let mut victims = Vec::new();
         let mut idle = self.bytes.idle;
@@ -160,8 +162,8 @@ impl State {
         victims
     }
 
-    /// Takes regions off the lists that have lain idle since `until` or longer, the largest first and slabs last, as long
-    /// as at least `keep` bytes stay idle.
+    /// Takes regions off the lists that have lain idle since `until` or longer, the largest first and slabs
+    /// last, as long as at least `keep` bytes stay idle.
     pub(super) fn take_aged(&mut self, keep: u64, until: Instant) -> Vec<Chunk> {
         let mut victims = Vec::new();
         let mut surplus = self.bytes.idle.saturating_sub(keep);
@@ -190,7 +192,8 @@ impl State {
         self.bytes.out += storage.bytes();
     }
 
-    /// Puts storage that was counted under `phase` on the lists. A chunk of a closing pool is handed back, to be unmapped.
+    /// Puts storage that was counted under `phase` on the lists. A chunk of a closing pool is handed back, to
+    /// be unmapped.
     #[must_use = "what is handed back must be unmapped"]
     pub(super) fn put_idle(&mut self, storage: Storage, phase: Phase) -> Option<Chunk> {
         *self.bytes.of(phase) -= storage.bytes();
@@ -212,7 +215,8 @@ impl State {
         }
     }
 
-    /// Moves a block between out and in flight. `None` if it is not in phase `from`, or its storage is in use.
+    /// Moves a block between out and in flight. `None` if it is not in phase `from`, or its storage is in
+    /// use.
     pub(super) fn change_phase(&mut self, token: usize, from: Phase, to: Phase) -> Option<()> {
         let entry = self.table.get_mut(token).filter(|entry| entry.phase == from)?;
         let bytes = entry.storage.as_ref()?.bytes();

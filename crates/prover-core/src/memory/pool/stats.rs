@@ -3,8 +3,8 @@
 use pinned_alloc::Residency;
 use serde::Serialize;
 
-/// The counters of a pool, all of one moment. Sizes are in bytes, the rest are events since it was made unless said
-/// otherwise.
+/// The counters of a pool, all of one moment. Sizes are in bytes, the rest are events since it was made
+/// unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -54,7 +54,8 @@ pub struct PoolStats {
     pub trims: u64,
     /// Their bytes.
     pub trimmed_bytes: u64,
-    /// Check-outs refused whose caller was told to use ordinary memory ([`Exhaustion::Heap`](super::Exhaustion)).
+    /// Check-outs refused whose caller was told to use ordinary memory
+    /// ([`Exhaustion::Heap`](super::Exhaustion)).
     pub fallbacks: u64,
     /// Check-outs that failed otherwise, the caller's own mistakes not counted.
     pub refusals: u64,

@@ -59,7 +59,8 @@ pub(super) struct Entry {
     pub(super) requested: u64,
 }
 
-/// The name of a block that is out. A place in the table and a count of its uses, so that a token used twice is found out.
+/// The name of a block that is out. A place in the table and a count of its uses, so that a token used twice
+/// is found out.
 pub(super) type Token = usize;
 
 const _: () = assert!(usize::BITS >= 64, "a token holds two 32-bit numbers");
