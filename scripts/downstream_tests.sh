@@ -11,7 +11,8 @@ trap 'rm -rf "$work"' EXIT
 cp -r tests/downstream "$work"
 cd "$work"
 sed -i "s|\"\(\.\./\)*\(patches\|crates\)/|\"$root/\2/|" Cargo.toml pooled/Cargo.toml
-export CARGO_TARGET_DIR=$root/target/downstream
+# Shared with the workspace, whose profile it repeats: dependencies are not built twice.
+export CARGO_TARGET_DIR=$root/target
 
 # The user's state before: no patch, a lock file at the published 0.27.0.
 sed -i.patched 's/members = .*/members = ["plain"]/; /^\[patch/,/^$/d' Cargo.toml

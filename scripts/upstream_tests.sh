@@ -2,7 +2,7 @@
 # Runs the integration tests of the published bellperson 0.27.0, unchanged, against the fork.
 #
 # The tests are taken from the crates registry into target/upstream-tests and thrown away afterwards.
-#   scripts/upstream_tests.sh                 all of them, in release mode
+#   scripts/upstream_tests.sh                 all of them
 #   scripts/upstream_tests.sh miri [FILTER]   those of groth16.rs with the dummy engine, under Miri with tree borrows
 # Any other arguments go to `cargo test`.
 set -euo pipefail
@@ -75,8 +75,13 @@ tempfile = "3.1.0"
 temp-env = "0.3.0"
 [patch.crates-io]
 bellperson = { path = "$root/patches/bellperson" }
+# As in the workspace, so that dependencies are not built twice.
+[profile.dev]
+opt-level = 1
+debug = "line-tables-only"
 [profile.dev.package."*"]
 opt-level = 3
+debug = false
 [workspace]
 EOF
 touch "$work/run/src/lib.rs"
@@ -90,8 +95,8 @@ if [ "${1:-}" = miri ]; then
   MIRIFLAGS="-Zmiri-tree-borrows -Zmiri-disable-isolation -Zmiri-ignore-leaks" \
     cargo +nightly miri test --test groth16 -- "${1:-test_xordemo}"
 else
-  export CARGO_TARGET_DIR=$root/target/upstream
-  cargo test --release --no-fail-fast "$@"
+  export CARGO_TARGET_DIR=$root/target
+  cargo test --no-fail-fast "$@"
   # Prove that it was the fork that ran.
   cargo tree --offline -i bellperson@$version | grep -q "patches/bellperson"
 fi

@@ -3,8 +3,8 @@
 //! - Scalars are read where they are. blst wants them as little-endian integers, the field keeps them in Montgomery form
 //!   x·R; so the caller multiplies by R⁻¹ in place ([`Msm::scale`]), after which the very same 32 bytes are the integer x.
 //! - A witness is mostly bits. Scalars 0 are left out, bases of scalars 1 are summed up by themselves (blst adds many
-//!   affine points with one inversion), and only the rest goes through the buckets, by pointers: neither bases nor scalars
-//!   are copied.
+//!   affine points with one inversion), and only the rest goes through the buckets, by pointers. Where nearly all scalars
+//!   are large, as in the H query, they are read as the slices they are. Neither bases nor scalars are ever copied.
 //! - The rest is cut into tiles, points by bits of the scalar, that run in parallel; see [`Tiling`].
 
 use ::blst::{blst_fr, blst_p1_affine, blst_p2_affine};
@@ -67,17 +67,56 @@ unsafe impl<T: Sync> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Shared<T> {}
 
-/// What a segment, or a chunk, of scalars comes to: bases of scalars 1, and bases with their other scalars.
-struct Sorted<A> {
-    ones: Vec<Shared<A>>,
-    bases: Vec<Shared<A>>,
-    scalars: Vec<Shared<Scalar>>,
+/// Many bases or scalars, where they are: side by side, or anywhere.
+enum Many<'a, T> {
+    Slice(&'a [T]),
+    Pointers(Vec<Shared<T>>),
 }
 
-impl<A> Default for Sorted<A> {
-    fn default() -> Self {
-        Self { ones: Vec::new(), bases: Vec::new(), scalars: Vec::new() }
+/// Some of [`Many`].
+#[derive(Clone, Copy)]
+enum Part<'a, T> {
+    Slice(&'a [T]),
+    Pointers(&'a [Shared<T>]),
+}
+
+impl<T> Many<'_, T> {
+    fn len(&self) -> usize {
+        self.part(0..usize::MAX).len()
     }
+
+    /// A range of them; the end may be beyond.
+    fn part(&self, range: std::ops::Range<usize>) -> Part<'_, T> {
+        match self {
+            Self::Slice(slice) => Part::Slice(&slice[range.start..range.end.min(slice.len())]),
+            Self::Pointers(pointers) => Part::Pointers(&pointers[range.start..range.end.min(pointers.len())]),
+        }
+    }
+}
+
+impl<T> Part<'_, T> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Slice(slice) => slice.len(),
+            Self::Pointers(pointers) => pointers.len(),
+        }
+    }
+
+    /// Calls `f` with an array of pointers as blst takes it: one to each, or, for those side by side, one to the first
+    /// and a null. The array is valid during the call.
+    fn with_pointers<R>(&self, f: impl FnOnce(*const *const T) -> R) -> R {
+        match self {
+            Self::Slice(slice) => f([slice.as_ptr(), std::ptr::null()].as_ptr()),
+            Self::Pointers(pointers) => f(pointers.as_ptr().cast()),
+        }
+    }
+}
+
+/// What a chunk of scalars comes to: bases of scalars 1, and bases with the other scalars.
+struct Sorted<'a, A> {
+    ones: Vec<Shared<A>>,
+    bases: Many<'a, A>,
+    scalars: Many<'a, Scalar>,
 }
 
 /// The sum of bases times prepared scalars.
@@ -118,70 +157,125 @@ fn ones(words: &[usize], len: usize) -> usize {
     whole + tail
 }
 
-/// Sorts scalars (with their bases) into zeros, which are dropped, ones and others.
-fn sort<A: BlstAffine>(
-    bases: &[A],
-    scalars: &[Scalar],
-    words: Option<&[usize]>,
-) -> Result<Sorted<A>, SynthesisError> {
-    let bits = usize::BITS as usize;
-    let mut first = 0;
-    let segments: Vec<_> = scalars
-        .chunks(SEGMENT)
-        .enumerate()
-        .map(|(i, scalars)| {
-            let words = words.map(|words| {
-                let start = i * SEGMENT / bits;
-                &words[start..start + scalars.len().div_ceil(bits)]
-            });
-            let start = first;
-            first += words.map_or(scalars.len(), |words| ones(words, scalars.len()));
-            (&bases[start..first], scalars, words)
-        })
-        .collect();
-    let sorted: Vec<Sorted<A>> = segments
-        .into_par_iter()
-        .map(|(bases, scalars, words)| sort_segment(bases, scalars, words))
-        .collect::<Result<_, _>>()?;
-
-    let mut all = Sorted::default();
-    all.ones.reserve_exact(sorted.iter().map(|s| s.ones.len()).sum());
-    let others = sorted.iter().map(|s| s.bases.len()).sum();
-    all.bases.reserve_exact(others);
-    all.scalars.reserve_exact(others);
-    for segment in sorted {
-        all.ones.extend(segment.ones);
-        all.bases.extend(segment.bases);
-        all.scalars.extend(segment.scalars);
-    }
-    Ok(all)
+/// Some scalars of a chunk, with the bases of those that are marked.
+struct Segment<'a, A> {
+    bases: &'a [A],
+    scalars: &'a [Scalar],
+    words: Option<&'a [usize]>,
 }
 
-fn sort_segment<A: BlstAffine>(
-    bases: &[A],
-    scalars: &[Scalar],
-    words: Option<&[usize]>,
-) -> Result<Sorted<A>, SynthesisError> {
-    let bits = usize::BITS as usize;
-    let mut sorted = Sorted::default();
-    let mut bases = bases.iter();
-    for (i, scalar) in scalars.iter().enumerate() {
-        if words.is_some_and(|words| words[i / bits] >> (i % bits) & 1 == 0) {
-            continue;
-        }
-        let base = bases.next().expect("a base for each marked scalar was counted");
-        match limbs(scalar) {
-            [0, 0, 0, 0] => continue,
-            _ if bool::from(base.is_identity()) => return Err(identity_in_key()),
-            [1, 0, 0, 0] => sorted.ones.push(Shared(base)),
-            _ => {
-                sorted.bases.push(Shared(base));
-                sorted.scalars.push(Shared(scalar));
+/// How many marked scalars are 1, and how many neither 0 nor 1.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    ones: usize,
+    others: usize,
+}
+
+/// Sorts scalars (with their bases) into zeros, which are dropped, ones and others. If nearly all are others, zeros and ones
+/// stay among them: that costs a few additions, and saves the pointers.
+fn sort<'a, A: BlstAffine>(
+    bases: &'a [A],
+    scalars: &'a [Scalar],
+    words: Option<&'a [usize]>,
+) -> Result<Sorted<'a, A>, SynthesisError> {
+    let segments = segments(bases, scalars, words);
+    let counts = segments.par_iter().map(Segment::count).collect::<Result<Vec<_>, _>>()?;
+    let others: usize = counts.iter().map(|count| count.others).sum();
+    if others >= bases.len() - bases.len() / 8 {
+        let scalars = match words {
+            None => Many::Slice(scalars),
+            Some(_) => {
+                let mut marked = vec![Shared(std::ptr::null()); bases.len()];
+                let parts = split(&mut marked, segments.iter().map(|segment| segment.bases.len()));
+                segments.par_iter().zip(parts).for_each(|(segment, part)| {
+                    segment.marked().zip(part).for_each(|((_, scalar), slot)| *slot = Shared(scalar));
+                });
+                Many::Pointers(marked)
+            }
+        };
+        return Ok(Sorted { ones: Vec::new(), bases: Many::Slice(bases), scalars });
+    }
+
+    let mut ones = vec![Shared(std::ptr::null()); counts.iter().map(|count| count.ones).sum()];
+    let mut other_bases = vec![Shared(std::ptr::null()); others];
+    let mut other_scalars = vec![Shared(std::ptr::null()); others];
+    let parts = split(&mut ones, counts.iter().map(|count| count.ones))
+        .into_iter()
+        .zip(split(&mut other_bases, counts.iter().map(|count| count.others)))
+        .zip(split(&mut other_scalars, counts.iter().map(|count| count.others)))
+        .collect::<Vec<_>>();
+    segments.par_iter().zip(parts).for_each(|(segment, ((ones, bases), scalars))| {
+        let mut ones = ones.iter_mut();
+        let mut others = bases.iter_mut().zip(scalars);
+        for (base, scalar) in segment.marked() {
+            match limbs(scalar) {
+                ZERO => {}
+                ONE => *ones.next().expect("ones were counted") = Shared(base),
+                _ => {
+                    let (base_slot, scalar_slot) = others.next().expect("others were counted");
+                    (*base_slot, *scalar_slot) = (Shared(base), Shared(scalar));
+                }
             }
         }
-    }
-    Ok(sorted)
+    });
+    Ok(Sorted { ones, bases: Many::Pointers(other_bases), scalars: Many::Pointers(other_scalars) })
 }
+
+fn segments<'a, A>(bases: &'a [A], scalars: &'a [Scalar], words: Option<&'a [usize]>) -> Vec<Segment<'a, A>> {
+    let bits = usize::BITS as usize;
+    let mut rest = bases;
+    let of = |(i, scalars): (usize, &'a [Scalar])| {
+        let words = words.map(|words| {
+            let start = i * SEGMENT / bits;
+            &words[start..start + scalars.len().div_ceil(bits)]
+        });
+        let (bases, later) = rest.split_at(words.map_or(scalars.len(), |words| ones(words, scalars.len())));
+        rest = later;
+        Segment { bases, scalars, words }
+    };
+    scalars.chunks(SEGMENT).enumerate().map(of).collect()
+}
+
+impl<A: BlstAffine> Segment<'_, A> {
+    /// The marked scalars with their bases.
+    fn marked(&self) -> impl Iterator<Item = (&A, &Scalar)> {
+        let bits = usize::BITS as usize;
+        let is_marked = move |i: usize| self.words.is_none_or(|words| words[i / bits] >> (i % bits) & 1 == 1);
+        let scalars = self.scalars.iter().enumerate().filter(move |(i, _)| is_marked(*i));
+        self.bases.iter().zip(scalars.map(|(_, scalar)| scalar))
+    }
+
+    /// # Errors
+    /// A base of a scalar other than 0 is the identity.
+    fn count(&self) -> Result<Count, SynthesisError> {
+        let mut count = Count::default();
+        for (base, scalar) in self.marked() {
+            match limbs(scalar) {
+                ZERO => continue,
+                ONE => count.ones += 1,
+                _ => count.others += 1,
+            }
+            if base.is_identity().into() {
+                return Err(identity_in_key());
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// Cuts a slice into parts of these lengths.
+fn split<T>(mut slice: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+    lengths
+        .map(|len| {
+            let (part, rest) = std::mem::take(&mut slice).split_at_mut(len);
+            slice = rest;
+            part
+        })
+        .collect()
+}
+
+const ZERO: [u64; 4] = [0, 0, 0, 0];
+const ONE: [u64; 4] = [1, 0, 0, 0];
 
 /// The integer that a prepared scalar is.
 fn limbs(scalar: &Scalar) -> [u64; 4] {
@@ -196,41 +290,47 @@ fn sum<A: BlstAffine>(bases: &[Shared<A>]) -> A::Curve {
 /// Below this many points, doubling and adding each by itself is quicker than any bucket.
 const FEW: usize = 32;
 
-/// The sum of bases times scalars that are neither 0 nor 1.
-fn pippenger<A: BlstAffine>(bases: &[Shared<A>], scalars: &[Shared<Scalar>]) -> A::Curve {
+/// The sum of bases times scalars.
+fn pippenger<A: BlstAffine>(bases: &Many<'_, A>, scalars: &Many<'_, Scalar>) -> A::Curve {
     assert_eq!(bases.len(), scalars.len());
     if bases.len() < FEW {
         return one_by_one(bases, scalars);
     }
-    pippenger_tiled(bases, scalars, Tiling::new(bases.len(), rayon::current_num_threads()))
+    pippenger_tiled(bases, scalars, Tiling::new::<A>(bases.len(), rayon::current_num_threads()))
 }
 
-fn one_by_one<A: BlstAffine>(bases: &[Shared<A>], scalars: &[Shared<Scalar>]) -> A::Curve {
+fn one_by_one<A: BlstAffine>(bases: &Many<'_, A>, scalars: &Many<'_, Scalar>) -> A::Curve {
     let unprepare: Scalar = Option::from(Blst::scale().invert()).expect("R is not zero");
-    bases
-        .par_iter()
-        .zip(scalars)
-        .map(|(base, scalar)| {
-            // SAFETY: both point into slices that the caller of `msm` keeps borrowed.
-            let (base, scalar) = unsafe { (*base.0, *scalar.0) };
-            base * (scalar * unprepare)
-        })
+    let value = |i: usize| match scalars {
+        Many::Slice(scalars) => scalars[i],
+        // SAFETY: it points into a slice that the caller of `msm` keeps borrowed.
+        Many::Pointers(pointers) => unsafe { *pointers[i].0 },
+    };
+    let base = |i: usize| match bases {
+        Many::Slice(bases) => bases[i],
+        // SAFETY: as for the scalars.
+        Many::Pointers(pointers) => unsafe { *pointers[i].0 },
+    };
+    (0..bases.len())
+        .into_par_iter()
+        .map(|i| base(i) * (value(i) * unprepare))
         .reduce(A::Curve::identity, |a, b| a + b)
 }
 
 fn pippenger_tiled<A: BlstAffine>(
-    bases: &[Shared<A>],
-    scalars: &[Shared<Scalar>],
+    bases: &Many<'_, A>,
+    scalars: &Many<'_, Scalar>,
     tiling: Tiling,
 ) -> A::Curve {
     let Tiling { window, columns } = tiling;
-    let column = |i: usize| i * bases.len() / columns..(i + 1) * bases.len() / columns;
+    let len = bases.len();
+    let column = |i: usize| i * len / columns..(i + 1) * len / columns;
     let per_row: Vec<A::Curve> = (0..tiling.rows())
         .into_par_iter()
         .map(|row| {
             (0..columns)
                 .into_par_iter()
-                .map(|i| A::tile(&bases[column(i)], &scalars[column(i)], row * window, window))
+                .map(|i| A::tile(bases.part(column(i)), scalars.part(column(i)), row * window, window))
                 .reduce(A::Curve::identity, |a, b| a + b)
         })
         .collect();
@@ -252,21 +352,22 @@ struct Tiling {
 }
 
 impl Tiling {
-    /// Buckets of one tile stay in the second-level cache at this width: 2^14 buckets of 192 bytes in G1.
-    const WIDEST: usize = 15;
+    /// The most bytes of buckets in a tile. More no longer fit the second-level cache, and every thread has some.
+    const BUCKETS: usize = 3 << 20;
     /// Relative cost of the two additions a bucket costs, against one mixed addition a point.
     const BUCKET_COST: usize = 3;
     /// Points in a column at least.
     const COLUMN: usize = 16;
 
     /// The cheapest cut of at least [`FEW`] points for so many threads.
-    fn new(points: usize, threads: usize) -> Self {
+    fn new<A: BlstAffine>(points: usize, threads: usize) -> Self {
         let cost = |tiling: &Self| {
             let rounds = (tiling.rows() * tiling.columns).div_ceil(threads);
             rounds * (points.div_ceil(tiling.columns) + (Self::BUCKET_COST << (tiling.window - 1)))
         };
         let most = threads.min(points / Self::COLUMN).max(1);
-        (2..=Self::WIDEST)
+        let widest = (Self::BUCKETS / A::bucket_size()).ilog2() as usize + 1;
+        (2..=widest)
             .flat_map(|window| (1..=most).map(move |columns| Self { window, columns }))
             .min_by_key(cost)
             .expect("there are windows to choose from")
@@ -282,11 +383,14 @@ const SCALAR_BITS: usize = Scalar::NUM_BITS as usize;
 
 /// The calls into blst, for the two groups.
 trait BlstAffine: PrimeCurveAffine<Scalar = Scalar> {
+    /// Bytes of a bucket.
+    fn bucket_size() -> usize;
+
     /// The sum of points.
     fn sum(points: &[Shared<Self>]) -> Self::Curve;
 
-    /// The sum of points times `window` bits of their scalars, from bit `bit0`, as if that were bit 0.
-    fn tile(points: &[Shared<Self>], scalars: &[Shared<Scalar>], bit0: usize, window: usize) -> Self::Curve;
+    /// The sum of points times `window` bits of their scalars, from bit `bit0`, as if that were bit 0. At least two points.
+    fn tile(points: Part<'_, Self>, scalars: Part<'_, Scalar>, bit0: usize, window: usize) -> Self::Curve;
 }
 
 macro_rules! blst_affine {
@@ -295,6 +399,11 @@ macro_rules! blst_affine {
         const _: () = assert!(size_of::<$affine>() == size_of::<$blst_affine>());
 
         impl BlstAffine for $affine {
+            fn bucket_size() -> usize {
+                // SAFETY: a plain function of a number; for 0 points it is the size of one bucket, in bytes.
+                unsafe { ::blst::$scratch_sizeof(0) }
+            }
+
             fn sum(points: &[Shared<Self>]) -> Self::Curve {
                 let mut sum = <$curve>::identity();
                 if points.is_empty() {
@@ -308,35 +417,40 @@ macro_rules! blst_affine {
             }
 
             fn tile(
-                points: &[Shared<Self>],
-                scalars: &[Shared<Scalar>],
+                points: Part<'_, Self>,
+                scalars: Part<'_, Scalar>,
                 bit0: usize,
                 window: usize,
             ) -> Self::Curve {
-                assert_eq!(points.len(), scalars.len());
+                let len = points.len();
+                assert_eq!(len, scalars.len());
                 // blst's tile fetches one point ahead, so it needs two.
-                assert!(points.len() >= 2 && window >= 1 && bit0 <= SCALAR_BITS);
-                // SAFETY: a plain function of a number; for 0 points it is the size of one bucket, in bytes.
-                let bucket = unsafe { ::blst::$scratch_sizeof(0) } / size_of::<u64>();
+                assert!(len >= 2 && window >= 1 && bit0 <= SCALAR_BITS);
                 // blst wants empty buckets, which are zero.
-                let mut buckets = vec![0u64; bucket << (window - 1)];
+                let mut buckets = vec![0u64; Self::bucket_size() / size_of::<u64>() << (window - 1)];
                 let mut sum = <$curve>::identity();
-                // SAFETY: the points as in `sum`. The scalars are transparent wrappers of `blst_fr`, 32 bytes each, which
-                // is what blst reads for `SCALAR_BITS` bits; they hold little-endian integers below 2^SCALAR_BITS,
-                // because this machine is little-endian (see `native::prove`) and they are prepared. Both arrays have
-                // `points.len()` pointers, at least two. There are 2^(window-1) empty buckets, as a tile needs.
-                unsafe {
-                    ::blst::$tile(
-                        sum.as_mut(),
-                        points.as_ptr().cast(),
-                        points.len(),
-                        scalars.as_ptr().cast(),
-                        SCALAR_BITS,
-                        buckets.as_mut_ptr(),
-                        bit0,
-                        window,
-                    )
-                };
+                points.with_pointers(|points| {
+                    scalars.with_pointers(|scalars| {
+                        // SAFETY: blstrs's point is a transparent wrapper of blst's, and a scalar of `blst_fr`, 32 bytes,
+                        // which is what blst reads for `SCALAR_BITS` bits. The scalars hold little-endian integers below
+                        // 2^SCALAR_BITS, because this machine is little-endian (see `native::prove`) and they are
+                        // prepared. Either array holds `len` pointers (at least two) or one pointer to `len` elements side
+                        // by side and a null, as blst takes them; all point into slices that are alive and not written.
+                        // There are 2^(window-1) empty buckets, as a tile needs.
+                        unsafe {
+                            ::blst::$tile(
+                                sum.as_mut(),
+                                points.cast(),
+                                len,
+                                scalars.cast(),
+                                SCALAR_BITS,
+                                buckets.as_mut_ptr(),
+                                bit0,
+                                window,
+                            )
+                        }
+                    })
+                });
                 sum
             }
         }
@@ -437,14 +551,50 @@ mod tests {
         let expected = naive(&all, &scalars, |_| true);
         let mut prepared = scalars.clone();
         Blst::prepare(&mut prepared);
-        let others: Vec<_> = all.iter().zip(&prepared).filter(|(_, s)| limbs(s) != [0; 4]).collect();
-        let bases: Vec<_> = others.iter().map(|(base, _)| Shared(*base as *const G1Affine)).collect();
-        let scalars: Vec<_> = others.iter().map(|(_, scalar)| Shared(*scalar as *const Scalar)).collect();
-        for window in 2..=Tiling::WIDEST {
-            for columns in [1, 3, 7] {
-                let sum = pippenger_tiled(&bases, &scalars, Tiling { window, columns });
-                assert!(sum == expected, "window {window}, {columns} columns");
+        let pointers = (
+            Many::Pointers(all.iter().map(|base| Shared(base as *const _)).collect()),
+            Many::Pointers(prepared.iter().map(|scalar| Shared(scalar as *const _)).collect()),
+        );
+        let slices = (Many::Slice(&all[..]), Many::Slice(&prepared[..]));
+        for window in 2..=15 {
+            for columns in [1, 3, 7, 25] {
+                for (bases, scalars) in [&pointers, &slices] {
+                    let sum = pippenger_tiled(bases, scalars, Tiling { window, columns });
+                    assert!(sum == expected, "window {window}, {columns} columns");
+                }
             }
+        }
+        for (bases, scalars) in [&pointers, &slices] {
+            assert!(one_by_one(bases, scalars) == expected);
+        }
+    }
+
+    #[test]
+    fn mostly_dense_and_mostly_trivial_scalars() {
+        let mut rng = ChaCha8Rng::seed_from_u64(11);
+        let len = SEGMENT + 77;
+        for dense_of_100 in [0, 1, 50, 87, 88, 90, 99, 100] {
+            let scalars: Vec<_> = (0..len)
+                .map(|_| match rng.next_u32() % 100 {
+                    i if i < dense_of_100 => Scalar::random(&mut rng),
+                    i => Scalar::from(u64::from(i % 2)),
+                })
+                .collect();
+            let mut prepared = scalars.clone();
+            Blst::prepare(&mut prepared);
+            let all = bases::<G1Affine>(len, &mut rng);
+            let mut density = DensityTracker::new();
+            for i in 0..len {
+                density.add_element();
+                if rng.next_u32() % 8 > 0 {
+                    density.inc(i);
+                }
+            }
+            let some = &all[..density.get_total_density()];
+            assert!(msm(&all, &prepared, None).unwrap() == naive(&all, &scalars, |_| true));
+            assert!(
+                msm(some, &prepared, Some(&density)).unwrap() == naive(some, &scalars, |i| density.bv[i])
+            );
         }
     }
 
