@@ -19,13 +19,13 @@ pub struct Behaviour {
 }
 
 struct Entry {
-    ptr: NonNull<u8>,
     size: usize,
     layout: Layout,
 }
 
 #[derive(Default)]
 struct Ledger {
+    /// By token, which is the address.
     blocks: HashMap<usize, Entry>,
     calls: usize,
     allocated: usize,
@@ -145,7 +145,7 @@ unsafe fn allocate(
         unsafe { ptr.write_bytes(0xa5, layout.size()) };
         let size = layout.size() / this.behaviour.growth.max(1);
         let token = ptr.addr().get();
-        ledger.blocks.insert(token, Entry { ptr, size, layout });
+        ledger.blocks.insert(token, Entry { size, layout });
         ledger.allocated += 1;
         *out = Some(RawBlock { ptr, size, token, residency: Residency::Pinned });
     }
@@ -158,7 +158,7 @@ unsafe fn grow(state: *const (), block: &RawBlock, min_size: usize) -> Result<us
     this.call(min_size)?;
     let mut ledger = this.lock();
     let entry = ledger.blocks.get_mut(&block.token).expect("a block of ours");
-    assert_eq!((entry.ptr, entry.size), (block.ptr, block.size));
+    assert_eq!((block.token, entry.size), (block.ptr.addr().get(), block.size));
     if min_size > entry.layout.size() {
         return Err(AllocError::CannotGrow { size: entry.size, requested: min_size });
     }
@@ -178,9 +178,10 @@ unsafe fn free(state: *const (), block: RawBlock) {
     // SAFETY: the registry passes what was registered.
     let this = unsafe { allocator(state) };
     let entry = this.lock().blocks.remove(&block.token).expect("a block of ours, freed once");
-    assert_eq!((entry.ptr, entry.size), (block.ptr, block.size), "the true size comes back");
+    let came_back = (block.ptr.addr().get(), block.size);
+    assert_eq!((block.token, entry.size), came_back, "the true size comes back");
     // SAFETY: it came from `alloc` with that layout, and it is out of the ledger.
-    unsafe { std::alloc::dealloc(entry.ptr.as_ptr(), entry.layout) };
+    unsafe { std::alloc::dealloc(block.ptr.as_ptr(), entry.layout) };
 }
 
 unsafe fn release(state: *const ()) {

@@ -1,11 +1,10 @@
 //! The seam between the tool and the prover: every proof that the tool makes is made here.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use bellperson::groth16::{Parameters, Proof};
+use bellperson::groth16::{self, Parameters, Proof};
 use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
@@ -14,6 +13,7 @@ use prover_core::{Config, Guard, Hints, ProofReport, ProveError};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{OsRng, RngCore, SeedableRng};
 
+use crate::circuits::Shape;
 use crate::error::Error;
 
 /// How long a proof waits for memory if the user names no time.
@@ -108,45 +108,42 @@ impl Session {
         Ok(Self { guard })
     }
 
-    /// Proves `circuit`. The proof is not checked: commands do that where it shows in the table of phases.
+    /// Proves `circuit`, whose counts are `shape`. The proof is not checked: commands do that where it shows in the table of phases.
     ///
     /// # Errors
     /// [`Error::Memory`] if the vectors' memory cannot be had and the user wants no other; [`Error::Synthesis`];
     /// [`Error::Input`] if the key is another circuit's.
     pub fn prove<C: Circuit<Scalar>>(
         &self,
+        shape: &Shape,
         circuit: C,
         params: &Parameters<Bls12>,
         blinding: Blinding,
     ) -> Result<Proved, Error> {
+        let expected = groth16::Shape { constraints: shape.rows(), inputs: shape.inputs, aux: shape.aux };
         let start = Instant::now();
-        let proven = self.guard.prove(circuit, params, blinding.r, blinding.s).map_err(|e| match e {
-            ProveError::Synthesis(SynthesisError::IoError(e)) if e.kind() == ErrorKind::OutOfMemory => {
-                Error::Memory(e.to_string())
-            }
-            ProveError::Synthesis(e) => Error::synthesis("prove")(e),
-            e => Error::Input(e.to_string()),
-        })?;
+        let proven = self.guard.prove_expecting(circuit, params, blinding.r, blinding.s, expected).map_err(
+            |e| match e {
+                ProveError::Synthesis(SynthesisError::IoError(e)) if e.kind() == ErrorKind::OutOfMemory => {
+                    Error::Memory(e.to_string())
+                }
+                ProveError::Synthesis(e) => Error::synthesis("prove")(e),
+                e => Error::Input(e.to_string()),
+            },
+        )?;
         let total = start.elapsed();
         Ok(Proved { proof: proven.proof, report: Report::new(&proven.report, total) })
     }
 }
 
-/// Refuses a file that holds something other than hints: recording would replace it. A damaged file of hints is
-/// no error, and is replaced.
+/// Refuses a file that holds something other than hints: it would be left alone, and the option be in vain.
 fn check_hints(path: &Path) -> Result<(), Error> {
     let refuse = |what: &str| Err(Error::Configuration(format!("--hints {}: {what}", path.display())));
-    let mut head = [0; 64];
-    let found = match File::open(path).and_then(|mut file| file.read(&mut head)) {
-        Ok(found) => found,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(e) => return refuse(&e.to_string()),
-    };
-    let head = String::from_utf8_lossy(&head[..found]);
-    if found == 0 || head.starts_with('{') && head.contains("\"version\"") {
-        return Ok(());
+    match prover_core::hints::may_replace(path) {
+        Ok(true) => Ok(()),
+        Ok(false) => refuse("not a file of capacity hints, and it would be replaced; name another file"),
+        Err(e) => refuse(&e.to_string()),
     }
-    refuse("not a file of capacity hints, and it would be replaced; name another file")
 }
 
 impl MemoryOptions {

@@ -202,6 +202,24 @@ impl fmt::Debug for HintStore {
     }
 }
 
+/// Whether a file may be replaced by one of hints: it does not exist, is empty, or begins as files of hints
+/// do, whatever its version and however damaged its rest.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn may_replace(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+        Ok(found) if !found.is_file() => return Ok(false),
+        Ok(_) => {}
+    }
+    let mut head = Vec::new();
+    File::open(path)?.take(64).read_to_end(&mut head)?;
+    let head = String::from_utf8_lossy(&head);
+    Ok(head.is_empty() || head.starts_with('{') && head.contains("\"version\""))
+}
+
 fn next_use(entries: &BTreeMap<String, Entry>) -> u64 {
     entries.values().map(|entry| entry.used).max().map_or(0, |used| used.saturating_add(1))
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellperson::groth16::{backend, Parameters};
+use bellperson::groth16::{backend, Parameters, Shape};
 use bellperson::Circuit;
 use blstrs::{Bls12, Scalar};
 use pinned_alloc::REGISTRY;
@@ -106,21 +106,22 @@ pub fn init(config: Config) -> Result<Guard, InitError> {
 }
 
 fn pool_config(config: &Config) -> PoolConfig {
-    let mut pool = PoolConfig::default();
-    pool.max_bytes = config.pool_max;
-    pool.exhaustion = config.exhaustion;
-    pool.idle_timeout = config.idle_timeout;
-    pool.wipe_on_return = config.wipe_on_return;
-    pool
+    PoolConfig {
+        max_bytes: config.pool_max,
+        exhaustion: config.exhaustion,
+        idle_timeout: config.idle_timeout,
+        wipe_on_return: config.wipe_on_return,
+        ..PoolConfig::default()
+    }
 }
 
 fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
     Ok(Some(match backend {
         MemoryBackend::None => return Ok(None),
         #[cfg(unix)]
-        MemoryBackend::Auto | MemoryBackend::Pages => Box::new(Pages::default()),
+        MemoryBackend::Auto | MemoryBackend::Pages => Box::new(Pages),
         #[cfg(unix)]
-        MemoryBackend::Mlock => Box::new(Mlock::default()),
+        MemoryBackend::Mlock => Box::new(Mlock),
         #[cfg(not(unix))]
         MemoryBackend::Pages => return Err(InitError::BackendUnavailable("pages")),
         #[cfg(not(unix))]
@@ -156,7 +157,22 @@ impl Guard {
         r: Scalar,
         s: Scalar,
     ) -> Result<Proven, ProveError> {
-        self.prover.prove_circuit(circuit, params, r, s)
+        self.prover.prove_circuit(circuit, params, (r, s), None)
+    }
+
+    /// [`prove`](Self::prove), told the shape that the circuit has. A wrong one costs time or memory only.
+    ///
+    /// # Errors
+    /// As [`prove`](Self::prove).
+    pub fn prove_expecting<C: Circuit<Scalar>>(
+        &self,
+        circuit: C,
+        params: &Parameters<Bls12>,
+        r: Scalar,
+        s: Scalar,
+        expected: Shape,
+    ) -> Result<Proven, ProveError> {
+        self.prover.prove_circuit(circuit, params, (r, s), Some(expected))
     }
 
     /// Reports of the latest proofs, oldest first. Proofs made through bellperson's functions are among them.

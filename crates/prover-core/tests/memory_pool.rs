@@ -399,6 +399,21 @@ fn a_check_out_looks_at_fences_before_it_maps_more() {
 }
 
 #[test]
+fn a_refusal_of_the_system_gives_idle_memory_back_and_asks_again() {
+    let (pool, budget, ledger) = pool(64 * MIB, |_| {});
+    drop(pool.check_out(&layouts(&[4 * MIB])).unwrap());
+    ledger.fail_at(1, Mischief::Refuse);
+    let set = pool.check_out(&layouts(&[16 * MIB])).unwrap();
+    assert_eq!((ledger.calls(), pool.stats().idle_bytes, budget.used()), (2, 0, 16 << 20));
+    // With nothing idle there is nothing to try.
+    ledger.fail_at(1, Mischief::Refuse);
+    assert!(matches!(pool.check_out(&layouts(&[2 * MIB])), Err(AllocError::Refused { .. })));
+    assert_eq!(ledger.calls(), 1);
+    drop(set);
+    at_baseline(&pool, &budget, &ledger);
+}
+
+#[test]
 fn the_cap_holds_and_does_not_block_the_rest_of_the_budget() {
     let (pool, budget, ledger) = pool(64 * MIB, |config| {
         config.max_bytes = Some(8 << 20);

@@ -13,7 +13,7 @@ use rand_core::OsRng;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::{keycache, race};
-use crate::circuits::{BuiltIn, Instance};
+use crate::circuits::{BuiltIn, Instance, Shape};
 use crate::error::Error;
 use crate::meter;
 use crate::proving::{Blinding, Session};
@@ -55,11 +55,12 @@ pub fn measure_here(
 ) -> Result<Peak, Error> {
     let params = keycache::load(key_cache, circuit)?;
     let instance: Instance<Scalar> = circuit.instance(&mut OsRng);
+    let shape = Shape::of(circuit.circuit::<Scalar>()).map_err(Error::synthesis("count the circuit"))?;
     let blinding = Blinding::fresh();
     meter::release_free_memory();
     let base = meter::resident().filter(|_| meter::reset_peak());
     match prover {
-        Prover::Ours => drop(session.prove(instance.circuit, &params, blinding)?),
+        Prover::Ours => drop(session.prove(&shape, instance.circuit, &params, blinding)?),
         Prover::Upstream => drop(race::upstream_proof(&instance, &params, blinding)?),
     }
     let bytes = base.and_then(|base| meter::peak_resident()?.checked_sub(base));

@@ -8,7 +8,7 @@ use rand_core::OsRng;
 use serde::Serialize;
 
 use crate::bench::listen;
-use crate::circuits::{BuiltIn, Instance};
+use crate::circuits::{BuiltIn, Instance, Shape};
 use crate::error::Error;
 use crate::proving::{Blinding, Phases, Session, Vectors};
 use crate::ui::Progress;
@@ -55,12 +55,14 @@ impl Race<'_> {
     /// [`Error::ProofsDiffer`] if the two proofs of a round are not the same bytes, and what proving returns.
     pub fn run(&self, warm_up: usize, rounds: usize, progress: &Progress) -> Result<Finish, Error> {
         let instance: Instance<Scalar> = self.circuit.instance(&mut OsRng);
+        let shape =
+            Shape::of(self.circuit.circuit::<Scalar>()).map_err(Error::synthesis("count the circuit"))?;
         let verifier = prepare_verifying_key(&self.params.vk);
         let (mut ours, mut theirs, mut vectors) = (Vec::new(), Vec::new(), None);
         for round in 0..warm_up + rounds {
             let blinding = Blinding::fresh();
             let run_ours = || {
-                let work = || self.session.prove(instance.circuit.clone(), self.params, blinding);
+                let work = || self.session.prove(&shape, instance.circuit.clone(), self.params, blinding);
                 progress.step(&format!("{} by us, round {}", self.circuit, round + 1), work).0
             };
             let run_upstream = || {

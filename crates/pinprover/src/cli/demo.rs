@@ -75,7 +75,7 @@ impl Demo {
         let params = params.map_err(Error::synthesis("set up"))?;
         let instance = built.instance::<Scalar>(&mut rng);
         let blinding = Blinding::from_rng(&mut rng);
-        let prove = || session.prove(instance.circuit, &params, blinding);
+        let prove = || session.prove(&shape, instance.circuit, &params, blinding);
         let proved = progress.step(&format!("prove {built}"), prove).0?;
         // From the bytes, as a verifier elsewhere does it.
         let mut bytes = Vec::new();

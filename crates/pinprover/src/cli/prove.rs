@@ -93,7 +93,7 @@ impl Prove {
 
         let shape = Shape::from(circuit.shape());
         let session = Session::open(&context.options.memory())?;
-        let prove = || session.prove(circuit, &params, blinding);
+        let prove = || session.prove(&shape, circuit, &params, blinding);
         let proved = progress.step(&format!("prove {} constraints", shape.rows()), prove).0?;
         let check = || verify_proof(&prepare_verifying_key(&params.vk), &proved.proof, &public);
         let (valid, verify) = progress.step("check the proof", check);

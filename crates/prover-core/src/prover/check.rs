@@ -53,8 +53,10 @@ pub fn check_parameters(
 /// Verifies proofs, and keeps the prepared keys of the circuits it met last: preparing one takes longer than a check.
 #[derive(Default)]
 pub(super) struct SelfCheck {
-    prepared: Mutex<Vec<([u8; 32], Arc<PreparedVerifyingKey<Bls12>>)>>,
+    prepared: Mutex<Vec<(KeyDigest, Arc<PreparedVerifyingKey<Bls12>>)>>,
 }
+
+type KeyDigest = [u8; 32];
 
 /// Prepared keys that are kept.
 const KEPT: usize = 8;

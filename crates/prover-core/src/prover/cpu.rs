@@ -112,11 +112,11 @@ impl CpuProver {
         &self,
         circuit: C,
         params: &Parameters<Bls12>,
-        r: Scalar,
-        s: Scalar,
+        (r, s): (Scalar, Scalar),
+        expected: Option<Shape>,
     ) -> Result<Proven, ProveError> {
         let id = CircuitId::new(std::any::type_name::<C>(), Some(&params.vk));
-        let expected = self.expected(&id);
+        let expected = expected.or_else(|| self.expected(&id));
         let start = Instant::now();
         let assignment = synthesize_with(circuit, self.options(expected))?;
         let synthesis = start.elapsed();

@@ -246,34 +246,36 @@ impl MemoryBudget {
     /// [`AllocError::TooLarge`] if `bytes` is more than the total, [`AllocError::Exhausted`] if there is no
     /// room or somebody of the same or a higher priority waits for it.
     pub fn try_reserve(&self, bytes: u64, priority: Priority) -> Result<Reservation, AllocError> {
-        self.try_reserve_in(bytes, priority, NO_GROUP)
+        self.check_size(bytes)?;
+        self.try_now(bytes, priority, NO_GROUP).or_else(|short| {
+            self.evict_if_enough(short);
+            self.try_now(bytes, priority, NO_GROUP).map_err(|_| {
+                lock(&self.0.queue).count_refused();
+                self.lack(bytes)
+            })
+        })
     }
 
-    /// [`try_reserve`](Self::try_reserve) for a member of `group`: dormant members of it are not passed
-    /// either.
-    pub(crate) fn try_reserve_in(
-        &self,
-        bytes: u64,
-        priority: Priority,
-        group: Group,
-    ) -> Result<Reservation, AllocError> {
-        self.check_size(bytes)?;
-        let mut last_try = false;
-        loop {
-            let mut queue = lock(&self.0.queue);
-            let clear = queue.is_clear(priority, group);
-            if clear && queue.try_take(bytes) {
-                return Ok(Reservation::new(self.clone(), bytes));
-            }
-            let short = bytes.saturating_sub(queue.available());
-            if last_try || !clear {
-                queue.count_refused();
-                return Err(self.exhausted(bytes, queue.available()));
-            }
-            drop(queue);
-            self.evict_if_enough(short);
-            last_try = true;
+    /// [`try_reserve`](Self::try_reserve) without evicting, for a member of `group`: dormant members of it
+    /// are not passed either.
+    ///
+    /// # Errors
+    /// How many bytes are missing; 0 if it is not for lack of room.
+    pub(crate) fn try_now(&self, bytes: u64, priority: Priority, group: Group) -> Result<Reservation, u64> {
+        let mut queue = lock(&self.0.queue);
+        if !queue.is_clear(priority, group) {
+            return Err(0);
         }
+        let short = bytes.saturating_sub(queue.available());
+        if queue.try_take(bytes) {
+            return Ok(Reservation::new(self.clone(), bytes));
+        }
+        Err(short)
+    }
+
+    /// The error for a request that found no room.
+    pub(crate) fn lack(&self, bytes: u64) -> AllocError {
+        self.exhausted(bytes, self.available())
     }
 
     /// Registers a cache that is asked for bytes when a request lacks them, until the handle is dropped.
@@ -286,10 +288,16 @@ impl MemoryBudget {
     /// Asks the caches, in the order they were registered, until they have freed `bytes`. Returns the bytes
     /// freed.
     pub fn evict(&self, bytes: u64) -> u64 {
+        self.evict_but(bytes, None)
+    }
+
+    /// As [`evict`](Self::evict), but without asking the cache of the handle with this number: for a cache
+    /// that wants memory itself and sees to its own first.
+    pub(crate) fn evict_but(&self, bytes: u64, own: Option<u64>) -> u64 {
         if bytes == 0 {
             return 0;
         }
-        let evictors = self.evictors();
+        let evictors = self.evictors_but(own);
         let mut freed = 0u64;
         for evictor in &evictors {
             if freed >= bytes {
@@ -303,18 +311,22 @@ impl MemoryBudget {
         freed
     }
 
+    /// What the caches say they could free, but for the one of the handle with this number.
+    pub(crate) fn evictable_but(&self, own: Option<u64>) -> u64 {
+        let evictors = self.evictors_but(own);
+        evictors.iter().fold(0, |sum: u64, evictor| sum.saturating_add(calmly(|| evictor.evictable())))
+    }
+
     /// As [`evict`](Self::evict), but only if the caches say that they have that much.
     fn evict_if_enough(&self, bytes: u64) {
-        let sum = |sum: u64, evictor: &std::sync::Arc<dyn Evictor>| {
-            sum.saturating_add(calmly(|| evictor.evictable()))
-        };
-        if self.evictors().iter().fold(0, sum) >= bytes {
+        if self.evictable_but(None) >= bytes {
             self.evict(bytes);
         }
     }
 
-    fn evictors(&self) -> Vec<std::sync::Arc<dyn Evictor>> {
-        lock(&self.0.evictors).iter().map(|(_, evictor)| evictor.clone()).collect()
+    fn evictors_but(&self, own: Option<u64>) -> Vec<std::sync::Arc<dyn Evictor>> {
+        let evictors = lock(&self.0.evictors);
+        evictors.iter().filter(|(id, _)| Some(*id) != own).map(|(_, evictor)| evictor.clone()).collect()
     }
 
     /// Tells those who wait that there may be something to evict now. Cheap if nobody waits.
@@ -430,6 +442,14 @@ impl Drop for QueueGuard<'_> {
 pub struct EvictorHandle {
     budget: MemoryBudget,
     id: u64,
+}
+
+impl EvictorHandle {
+    /// The number of its cache.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
 }
 
 impl fmt::Debug for EvictorHandle {

@@ -9,7 +9,6 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use pinned_alloc::{AllocError, Residency};
@@ -128,14 +127,19 @@ enum Blocked {
     Room(AllocError),
     /// No room under the pool's own cap now: only blocks that come back help.
     Cap(AllocError),
+    /// Something came to lie idle meanwhile: look again.
+    Again(AllocError),
     /// Waiting will not help.
     Final(AllocError),
 }
 
+/// How often an attempt looks again before it lets its caller wait.
+const MAX_LOOKS: usize = 16;
+
 impl Blocked {
     fn into_error(self) -> AllocError {
         match self {
-            Self::Room(error) | Self::Cap(error) | Self::Final(error) => error,
+            Self::Room(error) | Self::Cap(error) | Self::Again(error) | Self::Final(error) => error,
         }
     }
 }
@@ -163,6 +167,20 @@ enum Payment<'t> {
     Now(Priority),
     /// From a place in the queue.
     Queued(&'t mut Ticket),
+}
+
+impl Payment<'_> {
+    /// # Errors
+    /// How many bytes are missing; 0 if it is not for lack of room.
+    fn take(&mut self, pool: &Inner, bytes: u64) -> Result<Reservation, u64> {
+        match self {
+            Self::Now(priority) => pool.budget.try_now(bytes, *priority, pool.group),
+            Self::Queued(ticket) => {
+                ticket.resize(bytes);
+                ticket.take().ok_or_else(|| ticket.short_of())
+            }
+        }
+    }
 }
 
 /// On which terms a set is asked for.
@@ -257,7 +275,7 @@ impl Inner {
                 match self.attempt(plan, &mut Payment::Queued(&mut ticket)) {
                     Ok(leases) => break Ok(leases),
                     Err(Blocked::Final(error)) => break Err(error),
-                    Err(Blocked::Room(_)) => {}
+                    Err(Blocked::Room(_) | Blocked::Again(_)) => {}
                     Err(Blocked::Cap(_)) => ticket.sleep(),
                 }
                 // Whoever looked while this attempt held idle blocks did not see them.
@@ -283,18 +301,26 @@ impl Inner {
     /// One attempt, without sleeping.
     fn attempt(&self, plan: &Plan, payment: &mut Payment<'_>) -> Result<Vec<Lease>, Blocked> {
         self.reap();
-        let _attempt = Attempt::new(&self.attempts);
-        match self.attempt_with(plan, payment, Fit::Best) {
-            // Idle blocks that are a little too large may be just what fills the budget: evict them instead.
-            Err(Blocked::Room(_) | Blocked::Cap(_)) => self.attempt_with(plan, payment, Fit::Exact),
-            result => result,
+        let mut looks = 0;
+        loop {
+            let mut result = self.attempt_with(plan, payment, Fit::Best);
+            if let Err(Blocked::Room(_) | Blocked::Cap(_)) = result {
+                // Idle blocks that are a little too large may be just what fills the budget: evict them
+                // instead.
+                result = self.attempt_with(plan, payment, Fit::Exact);
+            }
+            looks += 1;
+            match result {
+                Err(Blocked::Again(_)) if looks < MAX_LOOKS => continue,
+                result => return result,
+            }
         }
     }
 
     fn attempt_with(&self, plan: &Plan, payment: &mut Payment<'_>, fit: Fit) -> Result<Vec<Lease>, Blocked> {
         let mut take = self.take_idle(plan, fit, matches!(payment, Payment::Now(_)))?;
         if take.claimed > 0 {
-            let mut money = self.pay(take.claimed, payment)?;
+            let mut money = self.pay(take.claimed, take.seen, payment)?;
             let absent = plan.absent(&take.got);
             for want in &absent {
                 if let Kind::Chunk(size) = want.kind {
@@ -325,13 +351,14 @@ impl Inner {
             let got: Vec<Option<Storage>> =
                 plan.wants.iter().map(|want| self.find(&mut state, want, fit)).collect();
             let missing = plan.missing(&got);
+            let seen = state.returns;
             let answer = match missing {
                 0 => Cap::Fits,
                 _ => state.claim(missing, self.config.max_bytes),
             };
             self.check(&state);
             let mut take =
-                Take { inner: self, got, claimed: 0, chunks: Vec::new(), slabs: Vec::new(), nudge };
+                Take { inner: self, got, claimed: 0, seen, chunks: Vec::new(), slabs: Vec::new(), nudge };
             match answer {
                 Cap::Fits => {
                     take.claimed = missing;
@@ -368,19 +395,35 @@ impl Inner {
         Some(storage)
     }
 
-    /// Reserves `missing` bytes in the budget.
-    fn pay(&self, missing: u64, payment: &mut Payment<'_>) -> Result<Reservation, Blocked> {
-        match payment {
-            Payment::Now(priority) => Ok(self.budget.try_reserve_in(missing, *priority, self.group)?),
-            Payment::Queued(ticket) => {
-                ticket.resize(missing);
-                if let Some(money) = ticket.take() {
-                    return Ok(money);
-                }
-                self.budget.evict(ticket.short_of());
-                ticket.take().ok_or_else(|| Blocked::Room(self.full(missing, self.budget.available())))
-            }
+    /// Reserves `missing` bytes in the budget, evicting for it what lies idle here and elsewhere. Nothing of
+    /// the pool is evicted that was not there at the look (`seen`) that found it useless for this set.
+    fn pay(&self, missing: u64, seen: u64, payment: &mut Payment<'_>) -> Result<Reservation, Blocked> {
+        let short = match payment.take(self, missing) {
+            Ok(money) => return Ok(money),
+            Err(0) => return Err(Blocked::Room(self.budget.lack(missing))),
+            Err(short) => short,
+        };
+        let own = self.own_evictor.get().copied();
+        let mut state = self.state();
+        if state.returns != seen {
+            drop(state);
+            return Err(Blocked::Again(self.budget.lack(missing)));
         }
+        let evictable = state.evictable();
+        // Who waits takes what there is; who does not, all that is lacking or nothing.
+        let all_or_nothing = matches!(payment, Payment::Now(_)) && evictable < short;
+        if all_or_nothing {
+            drop(state);
+            if evictable.saturating_add(self.budget.evictable_but(own)) < short {
+                return Err(Blocked::Room(self.budget.lack(missing)));
+            }
+            state = self.state();
+        }
+        let victims = state.take_victims(short);
+        drop(state);
+        let freed = self.unmap(victims);
+        self.budget.evict_but(short.saturating_sub(freed), own);
+        payment.take(self, missing).map_err(|_| Blocked::Room(self.budget.lack(missing)))
     }
 
     /// Maps a region of `size` bytes, a rounded size, paid out of `money`. If the system refuses while memory
@@ -405,22 +448,6 @@ impl Inner {
     }
 }
 
-/// Counts an attempt while it lasts, even if a backend panics.
-struct Attempt<'p>(&'p AtomicUsize);
-
-impl<'p> Attempt<'p> {
-    fn new(attempts: &'p AtomicUsize) -> Self {
-        attempts.fetch_add(1, Ordering::AcqRel);
-        Self(attempts)
-    }
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// A check-out under way. Dropping it undoes it.
 struct Take<'p> {
     inner: &'p Inner,
@@ -428,6 +455,8 @@ struct Take<'p> {
     got: Vec<Option<Storage>>,
     /// Bytes counted as pending.
     claimed: u64,
+    /// [`State::returns`] at the look at what lay idle.
+    seen: u64,
     /// Mapped for the wants that got nothing, in their order.
     chunks: Vec<Chunk>,
     slabs: Vec<(Chunk, usize)>,

@@ -1,7 +1,7 @@
 //! The pool itself: return, growth, sealing, quarantine and closing.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use pinned_alloc::{AllocError, Residency};
@@ -32,8 +32,8 @@ pub(super) struct Inner {
     /// Something has come back. For who closes the pool.
     returned: Condvar,
     pub(super) warned: AtomicBool,
-    /// Check-outs that are looking for memory right now.
-    pub(super) attempts: AtomicUsize,
+    /// The number of this pool among the budget's caches.
+    pub(super) own_evictor: OnceLock<u64>,
 }
 
 impl Inner {
@@ -47,7 +47,7 @@ impl Inner {
             state: Mutex::new(State::new(events)),
             returned: Condvar::new(),
             warned: AtomicBool::new(false),
-            attempts: AtomicUsize::new(0),
+            own_evictor: OnceLock::new(),
         }
     }
 

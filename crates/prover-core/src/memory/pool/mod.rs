@@ -116,6 +116,8 @@ impl Pool {
     pub fn with_backend(backend: Box<dyn Backend>, budget: MemoryBudget, config: PoolConfig) -> Self {
         let inner = Arc::new(Inner::new(backend, budget.clone(), config));
         let evictor = budget.on_pressure(PoolEvictor(Arc::downgrade(&inner)));
+        // Set once: the pool has just been made.
+        let _ = inner.own_evictor.set(evictor.id());
         let ager = inner.config.idle_timeout.and_then(|timeout| Ager::start(Arc::downgrade(&inner), timeout));
         Self(Arc::new(Handle { inner, _evictor: evictor, _ager: ager }))
     }

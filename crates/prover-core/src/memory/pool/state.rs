@@ -64,6 +64,8 @@ pub(super) struct State {
     pub(super) parked: Vec<Parked>,
     /// Sets in `parked`, or taken from it to be looked at.
     pub(super) parked_sets: usize,
+    /// Counts what has come to lie idle, so that a check-out sees that there is more than when it looked.
+    pub(super) returns: u64,
     /// No more check-outs; what comes back is unmapped.
     pub(super) closing: bool,
     /// The last handle is gone: nobody looks after parked sets any more.
@@ -85,6 +87,7 @@ impl State {
             quarantine: Vec::new(),
             parked: Vec::new(),
             parked_sets: 0,
+            returns: 0,
             closing: false,
             closed: false,
             last_check_out: Instant::now(),
@@ -198,6 +201,7 @@ impl State {
     pub(super) fn put_idle(&mut self, storage: Storage, phase: Phase) -> Option<Chunk> {
         *self.bytes.of(phase) -= storage.bytes();
         self.bytes.idle += storage.bytes();
+        self.returns += 1;
         match storage {
             Storage::Slot(slot) => {
                 self.slots.put(slot);

@@ -110,3 +110,25 @@ impl Table {
         place.entry.take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_one_block() {
+        let entry = || Entry { storage: None, phase: Phase::Out, requested: 1 };
+        let mut table = Table::default();
+        let first = table.insert(entry());
+        let second = table.insert(entry());
+        assert_eq!(table.len(), 2);
+        assert!(table.remove(first).is_some());
+        assert!(table.remove(first).is_none() && table.get_mut(first).is_none());
+        let third = table.insert(entry());
+        assert_ne!(first, third, "the place is used again, the token is not");
+        assert!(table.get_mut(first).is_none() && table.get_mut(third).is_some());
+        assert!(table.remove(second).is_some() && table.remove(third).is_some());
+        assert_eq!(table.len(), 0);
+        assert!(table.remove(usize::MAX).is_none());
+    }
+}

@@ -1,6 +1,5 @@
 //! Giving memory back to the system: on demand, when the budget is short, by age.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,23 +17,15 @@ impl Inner {
 
     /// Bytes that [`evict`](Self::evict) could free now.
     pub(super) fn evictable(&self) -> u64 {
-        self.reap_for_others();
+        self.reap();
         self.state().evictable()
     }
 
-    /// The budget is short of `bytes`: unmaps about that many, no more than it must.
+    /// Somebody else is short of `bytes`: unmaps about that many, no more than it must.
     pub(super) fn evict(&self, bytes: u64) -> u64 {
-        self.reap_for_others();
+        self.reap();
         let victims = self.state().take_victims(bytes);
         self.unmap(victims)
-    }
-
-    /// Looks at fences, but not while a check-out of this pool wants memory: it has looked at them itself, and a set
-    /// that has landed since is better reused by its next attempt than evicted for this one.
-    fn reap_for_others(&self) {
-        if self.attempts.load(Ordering::Acquire) == 0 {
-            self.reap();
-        }
     }
 
     /// Unmaps what has lain idle for the configured time, but keeps the low-water mark if the pool is in use.
