@@ -21,6 +21,9 @@
 //! The one lock guards the numbers and the queue and is held for a few instructions. A panic of an evictor is
 //! caught. `used <= total` holds at every moment.
 
+// The loom build has no pool, which is what uses the rest.
+#![cfg_attr(loom, allow(dead_code))]
+
 mod queue;
 mod reservation;
 mod ticket;
@@ -446,7 +449,6 @@ pub struct EvictorHandle {
 
 impl EvictorHandle {
     /// The number of its cache.
-    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -50,7 +50,6 @@ impl Ticket {
 
     /// Asks for another amount in the same place. What was granted already is given back first; nobody behind
     /// can take it in between.
-    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn resize(&mut self, bytes: u64) {
         let bytes = bytes.min(self.budget.total());
         self.budget.queue().resize(self.key, bytes);
@@ -58,13 +57,11 @@ impl Ticket {
 
     /// Keeps the place but lets those behind pass, until the next [`resize`](Self::resize): it waits for
     /// something else than room. What was granted is given back.
-    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn sleep(&mut self) {
         self.budget.queue().sleep(self.key);
     }
 
     /// Wakes the others who may have missed something while this one looked.
-    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn nudge_others(&self) {
         lock(&self.budget.0.queue).nudge_others(self.key);
     }
