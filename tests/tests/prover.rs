@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bellperson::groth16::{create_proof, create_random_proof, prepare_verifying_key, verify_proof};
+use bellperson::groth16::{create_proof, create_random_proof, prepare_verifying_key, verify_proof, Shape};
 use bellperson::{Circuit, ConstraintSystem, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
@@ -77,6 +77,36 @@ fn every_backend_gives_upstreams_proofs() {
             prover.shut_down(Duration::from_secs(5)).unwrap();
             assert_eq!(budget.used(), 0, "the budget is back where it began");
         }
+    }
+}
+
+#[test]
+fn a_wrong_shape_is_harmless_on_every_backend() {
+    let _turn = nobody_registered();
+    let circuit = RandomR1cs::new(7, 2, 10, 500, true);
+    let params = parameters(circuit.clone(), 7);
+    let (r, s) = blinding(7);
+    let expected = upstream_proof(circuit.clone(), &params, (r, s));
+    for backend in BACKENDS {
+        let prover = init(config(backend)).unwrap();
+        let exact = prover.prove(circuit.clone(), &params, r, s).unwrap().report;
+        let (constraints, inputs, aux) = (exact.constraints, exact.inputs, exact.aux);
+        for (constraints, aux, outcome) in [
+            (constraints, aux, HintOutcome::Exact),
+            (constraints - 1, aux - 1, HintOutcome::TooSmall),
+            (1, 1, HintOutcome::TooSmall),
+            (0, 0, HintOutcome::TooSmall),
+            (constraints * 3, aux, HintOutcome::TooLarge),
+            (usize::MAX, usize::MAX, HintOutcome::TooLarge),
+        ] {
+            let shape = Shape { constraints, inputs, aux };
+            let proven = prover.prove_expecting(circuit.clone(), &params, r, s, shape).unwrap();
+            assert_eq!(bytes(&proven.proof), expected, "{backend:?}, {shape:?}");
+            assert_eq!(proven.report.hint, outcome);
+        }
+        let budget = prover.budget().clone();
+        drop(prover);
+        assert_eq!(budget.used(), 0);
     }
 }
 
@@ -218,7 +248,7 @@ fn memory_that_is_used_up_follows_the_policy() {
     let expected = upstream_proof(circuit, &params, (r, s));
     // a, b, c and the witness of this circuit take 3.6 MiB, with a, b and c padded to the domain.
     let mut config = config(MemoryBackend::Pages);
-    config.memory_budget = Some(2 << 20);
+    config.memory_budget = Some(1 << 20);
 
     let prover = init(config.clone()).unwrap();
     let proven = prover.prove(circuit, &params, r, s).unwrap();

@@ -101,10 +101,26 @@ impl Session {
     /// # Errors
     /// [`Error::Configuration`] if the options contradict each other or the machine.
     pub fn open(memory: &MemoryOptions) -> Result<Self, Error> {
+        Self::with(memory, memory.config())
+    }
+
+    /// [`open`](Self::open) for a command that makes one proof: what comes back goes to the system at once, since nobody
+    /// will use it again.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_for_one(memory: &MemoryOptions) -> Result<Self, Error> {
+        let mut config = memory.config();
+        config.idle_timeout = Some(Duration::ZERO);
+        config.low_water = Some(0);
+        Self::with(memory, config)
+    }
+
+    fn with(memory: &MemoryOptions, config: Config) -> Result<Self, Error> {
         if let Some(path) = &memory.hints {
             check_hints(path)?;
         }
-        let guard = prover_core::init(memory.config()).map_err(|e| Error::Configuration(e.to_string()))?;
+        let guard = prover_core::init(config).map_err(|e| Error::Configuration(e.to_string()))?;
         Ok(Self { guard })
     }
 

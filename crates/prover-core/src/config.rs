@@ -48,6 +48,9 @@ pub struct Config {
     pub exhaustion: Exhaustion,
     /// How long idle blocks stay. `None`: for ever.
     pub idle_timeout: Option<Duration>,
+    /// Bytes that stay idle, whatever their age, while proofs are being made. `None`: as many as the largest set so far. 0,
+    /// with an [`idle_timeout`](Self::idle_timeout) of zero, suits a process that makes one proof.
+    pub low_water: Option<u64>,
     /// Wipe vectors whenever they come back, not only before memory goes back to the system.
     pub wipe_on_return: bool,
     /// Where the sizes of circuits are remembered.
@@ -69,6 +72,7 @@ impl Default for Config {
             pool_max: None,
             exhaustion: Exhaustion::Heap,
             idle_timeout: Some(Duration::from_secs(300)),
+            low_water: None,
             wipe_on_return: false,
             hints: Hints::InMemory,
             self_check: true,

@@ -110,6 +110,7 @@ fn pool_config(config: &Config) -> PoolConfig {
         max_bytes: config.pool_max,
         exhaustion: config.exhaustion,
         idle_timeout: config.idle_timeout,
+        low_water: config.low_water,
         wipe_on_return: config.wipe_on_return,
         ..PoolConfig::default()
     }

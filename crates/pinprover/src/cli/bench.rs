@@ -114,7 +114,7 @@ impl Bench {
 impl PeakOf {
     fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let circuit = self.size.of(self.circuit, DEFAULT_CONSTRAINTS)?;
-        let session = Session::open(&context.options.memory())?;
+        let session = Session::open_for_one(&context.options.memory())?;
         let peak = peak::measure_here(self.prover, &circuit, &self.key_cache, &session)?;
         context.ui.result(&peak, || bytes(peak.bytes))?;
         Ok(Outcome::Done)

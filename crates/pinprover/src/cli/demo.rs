@@ -58,7 +58,7 @@ impl Demo {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let built = self.size.of(self.circuit, DEFAULT_CONSTRAINTS.max(self.circuit.least()))?;
         let shape = Shape::of(built.circuit::<Scalar>()).map_err(Error::synthesis("count the circuit"))?;
-        let session = Session::open(&context.options.memory())?;
+        let session = Session::open_for_one(&context.options.memory())?;
         let mut rng = match self.seed {
             Some(seed) => {
                 context

@@ -92,7 +92,7 @@ impl Prove {
         circuit.shape().check_params(&params).map_err(|e| Error::circuit(&self.params, e))?;
 
         let shape = Shape::from(circuit.shape());
-        let session = Session::open(&context.options.memory())?;
+        let session = Session::open_for_one(&context.options.memory())?;
         let prove = || session.prove(&shape, circuit, &params, blinding);
         let proved = progress.step(&format!("prove {} constraints", shape.rows()), prove).0?;
         let check = || verify_proof(&prepare_verifying_key(&params.vk), &proved.proof, &public);

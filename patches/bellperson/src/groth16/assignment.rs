@@ -241,13 +241,17 @@ impl<Scalar: PrimeField> ProvingAssignment<Scalar> {
         }
     }
 
+    /// Makes room for a, b and c to be extended to the size of the evaluation domain.
+    pub(crate) fn reserve_domain(&mut self, domain_size: usize) {
+        if self.abc_capacity() < domain_size {
+            self.make_room_abc(domain_size - self.a.len(), 0);
+        }
+    }
+
     /// Extends a, b and c by zeros to the size of the evaluation domain and lends them for work in place, with the
     /// witness. Contents are the borrower's business from then on.
     pub(crate) fn padded_abc(&mut self, domain_size: usize) -> [&mut PinnedVec<Scalar>; 3] {
-        let len = self.a.len();
-        if self.abc_capacity() < domain_size {
-            self.make_room_abc(domain_size - len, 0);
-        }
+        self.reserve_domain(domain_size);
         let abc = [&mut self.a, &mut self.b, &mut self.c];
         abc.map(|vec| {
             vec.fill_to(domain_size, Scalar::ZERO);
@@ -312,14 +316,20 @@ fn make_room<T: Copy, const N: usize>(
 ) {
     let len = vecs[0].len();
     let needed = len + needed;
-    // On the heap this is an ordinary `reserve`, and it counts as no growth. A partial success is kept: the vectors are
-    // only compared by their least capacity.
+    if vecs[0].backing().is_none() {
+        // An ordinary, amortised `reserve`, which counts as no growth.
+        for vec in vecs {
+            vec.reserve_on_heap(needed);
+        }
+        return;
+    }
+    // A partial success is kept: the vectors are only compared by their least capacity.
     let mut in_place = |vec: &mut PinnedVec<T>, capacity: usize| {
         if vec.capacity() >= capacity {
             return true;
         }
         let grown = vec.grow_in_place(capacity).is_ok();
-        growths.in_place += u32::from(grown && vec.backing().is_some());
+        growths.in_place += u32::from(grown);
         grown
     };
     for capacity in [needed + spare, needed] {

@@ -101,6 +101,10 @@ where
         let input = Variable::new_unchecked(Index::Input(i));
         assignment.enforce(|| "", |lc| lc + input, |lc| lc, |lc| lc);
     }
+    if options.pad_to_domain {
+        // Now, so that it is done before the blocks are sealed, and counted.
+        assignment.reserve_domain(assignment.shape().domain_size());
+    }
     assignment.seal();
 
     match assignment.refusal() {

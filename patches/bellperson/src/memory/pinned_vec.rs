@@ -78,7 +78,7 @@ impl<T: Copy> PinnedVec<T> {
         this
     }
 
-    /// Makes `vec` a view of the backing with `len` elements, which were written before. Does nothing on the heap.
+    /// Makes `vec` a view of the backing with `len` elements, which were written before. On the heap it does nothing.
     fn view(&mut self, len: usize) {
         let Some(PinnedBacking { block }) = &self.backing else { return };
         let capacity = block.size() / size_of::<T>();
@@ -149,17 +149,27 @@ impl<T: Copy> PinnedVec<T> {
         self.vec.truncate(len);
     }
 
-    /// Makes room for `capacity` elements where the vector is: a heap vector reallocates, a block grows in place.
+    /// Makes room for `capacity` elements on the heap.
+    ///
+    /// # Panics
+    /// If the vector is over a block.
+    pub(crate) fn reserve_on_heap(&mut self, capacity: usize) {
+        assert!(self.backing.is_none(), "a block never reaches the global allocator");
+        let len = self.vec.len();
+        self.vec.reserve(capacity.saturating_sub(len));
+    }
+
+    /// Makes room for `capacity` elements in the block.
     ///
     /// # Errors
-    /// The allocator cannot grow this block; nothing has changed.
+    /// The allocator cannot grow this block, or there is no block; nothing has changed.
     pub(crate) fn grow_in_place(&mut self, capacity: usize) -> Result<(), AllocError> {
         let len = self.vec.len();
+        let size = layout_for::<T>(capacity)?.size();
         let Some(backing) = self.backing.as_mut() else {
-            self.vec.reserve(capacity.saturating_sub(len));
-            return Ok(());
+            return Err(AllocError::CannotGrow { size: len * size_of::<T>(), requested: size });
         };
-        backing.block.grow(layout_for::<T>(capacity)?.size())?;
+        backing.block.grow(size)?;
         self.view(len);
         Ok(())
     }
