@@ -84,3 +84,14 @@ fn extended_roots_over_registered_memory() {
     assert_same(circuit, &params, blinding(4));
     assert_eq!(registered.allocated() % 4, 0, "children stay on the heap");
 }
+
+#[test]
+fn a_proof_without_a_b_and_c_is_an_error() {
+    let circuit = Squarings { length: 30, start: Scalar::from(3) };
+    let params = parameters(circuit, 5);
+    let mut assignment = synthesize(circuit, None).unwrap();
+    assignment.release_abc();
+    let one = || vec![Scalar::from(1)];
+    let error = prove_assignments::<Bls12, _>(vec![assignment], &params, one(), one()).unwrap_err();
+    assert!(error.to_string().contains("0 elements for 32 constraints"), "{error}");
+}

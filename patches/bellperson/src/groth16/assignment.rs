@@ -231,6 +231,18 @@ impl<Scalar: PrimeField> ProvingAssignment<Scalar> {
         self.c.release();
     }
 
+    /// Checks that a, b and c are still there, for a prover that is about to read them.
+    pub(crate) fn check_whole(&self) -> Result<(), SynthesisError> {
+        if self.a.len() == self.constraints {
+            return Ok(());
+        }
+        Err(SynthesisError::IncompatibleLengthVector(format!(
+            "a, b and c have {} elements for {} constraints: their memory was given back before the proof",
+            self.a.len(),
+            self.constraints
+        )))
+    }
+
     /// Synthesis is over: every registered block becomes one region that a device can copy in one call.
     pub(crate) fn seal(&mut self) {
         for vec in [&mut self.a, &mut self.b, &mut self.c, &mut self.aux_assignment] {

@@ -88,39 +88,8 @@ where
     }
 }
 
-/// Proves assignments of one shape, on the registered backend if there is one.
-pub(super) fn prove_assignments<E, P>(
-    assignments: Vec<ProvingAssignment<E::Fr>>,
-    params: P,
-    r: Vec<E::Fr>,
-    s: Vec<E::Fr>,
-) -> Result<Vec<Proof<E>>, SynthesisError>
-where
-    E: MultiMillerLoop,
-    P: ParameterSource<E>,
-    E::Fr: GpuName,
-    E::G1Affine: GpuName,
-    E::G2Affine: GpuName,
-{
-    check_blinding(assignments.len(), r.len(), s.len())?;
-    let Some(first) = assignments.first().map(Common::of) else { return Ok(Vec::new()) };
-    for assignment in &assignments {
-        first.check(assignment)?;
-    }
-    #[cfg(feature = "cuda-supraseal")]
-    if let Some(srs) = params.get_supraseal_srs() {
-        return super::supraseal::prove::<E>(assignments, srs, r, s);
-    }
-    let key = erase::<E, P>(&params);
-    if let (Some(key), Some(backend)) = (&key, backend::current()) {
-        let circuit = CircuitId::new("", key.vk(first.shape.inputs).ok());
-        let (r, s) = (same_type::<Vec<E::Fr>, _>(r), same_type::<Vec<E::Fr>, _>(s));
-        return prove_on::<E>(&*backend, Job::new(circuit, same_type(assignments), &**key, r, s));
-    }
-    native::prove_all::<E, P>(assignments, &params, key.as_deref(), r, s)
-}
-
-fn prove_on<E>(backend: &dyn Backend, job: Job<'_>) -> Result<Vec<Proof<E>>, SynthesisError>
+/// Hands a job to a backend.
+pub(super) fn prove_on<E>(backend: &dyn Backend, job: Job<'_>) -> Result<Vec<Proof<E>>, SynthesisError>
 where
     E: MultiMillerLoop,
 {
@@ -157,7 +126,7 @@ where
 /// What the circuits of one call must have in common, since they share the bases of one key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Common {
-    shape: Shape,
+    pub(super) shape: Shape,
     a_aux: usize,
     b_input: usize,
     b_aux: usize,

@@ -7,7 +7,10 @@ use upstream::groth16::{ParameterSource, Proof};
 use upstream::{gpu::GpuName, SynthesisError};
 
 use super::assignment::ProvingAssignment;
-use super::batch;
+use super::backend::{self, CircuitId, Job};
+use super::batch::{check_blinding, prove_on, Common};
+use super::key::{erase, same_type};
+use super::native;
 
 /// Proves circuits that were [synthesised](super::synthesize) before, all of one shape; one proof each, in order, with its
 /// own r and s.
@@ -26,7 +29,22 @@ where
     E::G1Affine: GpuName,
     E::G2Affine: GpuName,
 {
-    batch::prove_assignments::<E, P>(assignments, params, r, s)
+    check_blinding(assignments.len(), r.len(), s.len())?;
+    let Some(first) = assignments.first().map(Common::of) else { return Ok(Vec::new()) };
+    for assignment in &assignments {
+        first.check(assignment)?;
+    }
+    #[cfg(feature = "cuda-supraseal")]
+    if let Some(srs) = params.get_supraseal_srs() {
+        return super::supraseal::prove::<E>(assignments, srs, r, s);
+    }
+    let key = erase::<E, P>(&params);
+    if let (Some(key), Some(backend)) = (&key, backend::current()) {
+        let circuit = CircuitId::new("", key.vk(first.shape.inputs).ok());
+        let (r, s) = (same_type::<Vec<E::Fr>, _>(r), same_type::<Vec<E::Fr>, _>(s));
+        return prove_on::<E>(&*backend, Job::new(circuit, same_type(assignments), &**key, r, s));
+    }
+    native::prove_all::<E, P>(assignments, &params, key.as_deref(), r, s)
 }
 
 /// [`prove_assignments`] with fresh blinding from `rng`.
@@ -46,7 +64,7 @@ where
     E::G2Affine: GpuName,
 {
     let (r, s) = blinding::<E, R>(assignments.len(), rng);
-    batch::prove_assignments::<E, P>(assignments, params, r, s)
+    prove_assignments::<E, P>(assignments, params, r, s)
 }
 
 /// All r first, then all s: upstream's order, so that a seeded generator gives its proofs.

@@ -74,6 +74,7 @@ pub(super) fn prove<E: MultiMillerLoop>(
     }
     let Some(first) = assignments.first().map(Common::of) else { return Ok(Vec::new()) };
     for assignment in &assignments {
+        assignment.check_whole()?;
         first.check(assignment)?;
     }
     // What C++ asserts only in debug builds: a bit of density for each variable.

@@ -76,6 +76,7 @@ where
     E: MultiMillerLoop,
     M: Msm<E>,
 {
+    assignment.check_whole()?;
     let shape = assignment.shape();
     let vk = key.vk(shape.inputs)?;
     check_vk(vk, shape)?;
