@@ -6,7 +6,7 @@
 //! | [`circom`], [`keys`] | files of circom circuits; keys and proofs |
 //! | [`circuits`] | the built-in circuits |
 //! | [`proving`] | the one place where proofs are made |
-//! | [`bench`] | our prover against upstream's |
+//! | [`mod@bench`] | our prover against upstream's |
 //! | [`output`], [`signals`] | files that appear only when whole |
 //! | [`ui`], [`meter`], [`error`](Error) | what the user sees, memory figures, errors and exit codes |
 

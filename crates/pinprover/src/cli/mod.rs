@@ -8,8 +8,8 @@
 //! | `demo` | everything on a built-in circuit |
 //! | `bench` | our prover against upstream's |
 //!
-//! Each command is a clap struct with a `run`. It prints its result and returns an [`Outcome`], or an
-//! [`Error`](crate::Error) that becomes a line on standard error and an exit code.
+//! Each command is a clap struct with a `run`. It prints its result and returns an `Outcome`, or an
+//! [`Error`] that becomes a line on standard error and an exit code.
 
 mod bench;
 mod circuit;
