@@ -95,3 +95,13 @@ fn a_proof_without_a_b_and_c_is_an_error() {
     let error = prove_assignments::<Bls12, _>(vec![assignment], &params, one(), one()).unwrap_err();
     assert!(error.to_string().contains("0 elements for 32 constraints"), "{error}");
 }
+
+#[test]
+#[should_panic(expected = "were given back")]
+fn a_released_child_cannot_extend_a_root() {
+    use bellperson::ConstraintSystem;
+    let mut root = synthesize(Squarings { length: 3, start: Scalar::from(3) }, None).unwrap();
+    let mut child = synthesize(Squarings { length: 3, start: Scalar::from(3) }, None).unwrap();
+    child.release_abc();
+    root.extend(&child);
+}

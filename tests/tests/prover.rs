@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use bellperson::groth16::{create_proof, create_random_proof, prepare_verifying_key, verify_proof, Shape};
+use bellperson::groth16::{
+    create_proof, create_proof_batch, create_random_proof, prepare_verifying_key, verify_proof, Shape,
+};
 use bellperson::{Circuit, ConstraintSystem, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
@@ -15,6 +17,7 @@ use prover_core::memory::pool::Exhaustion;
 use prover_core::prover::HintOutcome;
 use prover_core::{init, Config, Hints, InitError, MemoryBackend};
 use rand_core::OsRng;
+use rayon::prelude::*;
 
 const BACKENDS: [MemoryBackend; 5] = [
     MemoryBackend::Auto,
@@ -276,7 +279,7 @@ fn memory_that_is_used_up_follows_the_policy() {
 fn one_prover_a_process() {
     let _turn = nobody_registered();
     let prover = init(config(MemoryBackend::Auto)).unwrap();
-    assert!(matches!(init(config(MemoryBackend::Auto)), Err(InitError::BackendRegistered(_))));
+    assert!(matches!(init(config(MemoryBackend::Auto)), Err(InitError::AllocatorRegistered(_))));
     drop(prover);
     let again = init(config(MemoryBackend::Auto)).unwrap();
     drop(again);
@@ -287,4 +290,40 @@ fn one_prover_a_process() {
     wide.pool_max = Some(2 << 30);
     assert!(matches!(init(wide), Err(InitError::PoolAboveBudget { .. })));
     assert_eq!(pinned_alloc::current_name(), None, "a failed start leaves nothing registered");
+}
+
+#[test]
+fn who_waits_for_memory_never_waits_for_itself() {
+    let _turn = nobody_registered();
+    let circuit = Squarings { length: 4000, start: Scalar::from(3) };
+    let params = parameters(circuit, 9);
+    let (r, s) = blinding(9);
+    let expected = upstream_proof(circuit, &params, (r, s));
+    let mut config = config(MemoryBackend::Pages);
+    // Room for one set of 4 times 128 KiB, and a little more.
+    config.memory_budget = Some(1 << 20);
+    config.pool_max = Some(600 << 10);
+    config.exhaustion = Exhaustion::Wait(Duration::from_secs(60));
+    let prover = init(config).unwrap();
+    let start = std::time::Instant::now();
+
+    // Threads of our own wait for each other.
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| assert_eq!(bytes(&prover.prove(circuit, &params, r, s).unwrap().proof), expected));
+        }
+    });
+    // A batch does not hold finished circuits while it asks for more memory.
+    let batch = create_proof_batch::<Bls12, _, _>(vec![circuit; 4], &params, vec![r; 4], vec![s; 4]).unwrap();
+    assert!(batch.iter().all(|proof| bytes(proof) == expected));
+    // Rayon's threads may hold a set further down their stack: they are served, or told at once.
+    let results: Vec<_> = (0..12).into_par_iter().map(|_| prover.prove(circuit, &params, r, s)).collect();
+    assert!(results.iter().any(Result::is_ok));
+    for result in results {
+        match result {
+            Ok(proven) => assert_eq!(bytes(&proven.proof), expected),
+            Err(error) => assert!(error.is_out_of_memory(), "{error}"),
+        }
+    }
+    assert!(start.elapsed() < Duration::from_secs(55), "somebody waited until the deadline");
 }

@@ -91,6 +91,8 @@ struct Entry {
 /// The file.
 #[derive(Serialize, Deserialize)]
 struct Stored {
+    /// First in the file, so that a file is known by its beginning, see [`may_replace`].
+    #[serde(rename = "pinprover-hints")]
     version: u32,
     entries: BTreeMap<String, Entry>,
 }
@@ -175,6 +177,10 @@ impl HintStore {
     fn save(&self) {
         let Some(path) = &self.path else { return };
         let _one_at_a_time = lock(&self.writing);
+        if !matches!(may_replace(path), Ok(true)) {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "it holds something else by now");
+            return self.warn(path, "is left alone; hints are kept for this process only", &error);
+        }
         // What is there may be damaged or another version's: then it is replaced.
         let theirs = read(path).unwrap_or_default();
         let mut entries = lock(&self.entries);
@@ -217,7 +223,7 @@ pub fn may_replace(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     File::open(path)?.take(64).read_to_end(&mut head)?;
     let head = String::from_utf8_lossy(&head);
-    Ok(head.is_empty() || head.starts_with('{') && head.contains("\"version\""))
+    Ok(head.is_empty() || head.starts_with('{') && head.contains("\"pinprover-hints\""))
 }
 
 fn next_use(entries: &BTreeMap<String, Entry>) -> u64 {
@@ -355,6 +361,27 @@ mod tests {
     }
 
     #[test]
+    fn foreign_files_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for text in [
+            &b"{\n \"name\": \"mine\",\n \"version\": \"1.0.0\"\n}\n"[..],
+            b"{\"version\": 3, \"lockfileVersion\": 3}",
+            b"\x00\x01 a proving key",
+        ] {
+            fs::write(&path, text).unwrap();
+            HintStore::open(&path, MAX).record(&key(1), HINT);
+            assert_eq!(fs::read(&path).unwrap(), text);
+            // Also one that came after the store was opened.
+            fs::remove_file(&path).unwrap();
+            let store = HintStore::open(&path, MAX);
+            fs::write(&path, text).unwrap();
+            store.record(&key(1), HINT);
+            assert_eq!(fs::read(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
     fn any_damage_is_a_start_from_nothing_and_is_repaired() {
         let (_folder, path) = file();
         HintStore::open(&path, MAX).record(&key(1), HINT);
@@ -365,11 +392,11 @@ mod tests {
         damaged.push(vec![b'['; 100_000]);
         damaged.push(b"\xff\xfe".to_vec());
         for text in [
-            r#"{"version":2,"entries":{}}"#,
-            r#"{"version":1,"entries":{"a":{"constraints":-1,"aux":0,"inputs":0,"used":0}}}"#,
-            r#"{"version":1,"entries":{"a":{"constraints":1e30,"aux":0,"inputs":0,"used":0}}}"#,
-            r#"{"version":1,"entries":{"a":{"constraints":1}}}"#,
-            r#"{"version":1}"#,
+            r#"{"pinprover-hints":2,"entries":{}}"#,
+            r#"{"pinprover-hints":1,"entries":{"a":{"constraints":-1,"aux":0,"inputs":0,"used":0}}}"#,
+            r#"{"pinprover-hints":1,"entries":{"a":{"constraints":1e30,"aux":0,"inputs":0,"used":0}}}"#,
+            r#"{"pinprover-hints":1,"entries":{"a":{"constraints":1}}}"#,
+            r#"{"pinprover-hints":1}"#,
             "[]",
             "null",
         ] {
@@ -379,11 +406,17 @@ mod tests {
             fs::write(&path, &text).unwrap();
             let store = HintStore::open(&path, MAX);
             assert!(store.is_empty(), "{:?}", String::from_utf8_lossy(&text[..text.len().min(80)]));
+            let ours = may_replace(&path).unwrap();
             store.record(&key(2), HINT);
-            assert_eq!(HintStore::open(&path, MAX).get(&key(2)), Some(HINT));
+            if ours {
+                assert_eq!(HintStore::open(&path, MAX).get(&key(2)), Some(HINT));
+            } else {
+                assert_eq!(fs::read(&path).unwrap(), text, "what is not ours is left alone");
+                assert_eq!(store.get(&key(2)), Some(HINT), "for this process");
+            }
         }
         // Entries that make no sense are dropped, the others are kept.
-        let text = r#"{"version":1,"entries":{
+        let text = r#"{"pinprover-hints":1,"entries":{
             "ok":{"constraints":1,"aux":2,"inputs":3,"used":18446744073709551615},
             "":{"constraints":1,"aux":2,"inputs":3,"used":0},
             "huge":{"constraints":18446744073709551615,"aux":2,"inputs":3,"used":0}}}"#;
@@ -438,7 +471,8 @@ mod tests {
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let store = HintStore::open(&path, MAX);
         store.record(&key(1), HINT);
-        assert_eq!(HintStore::open(&path, MAX).get(&key(1)), Some(HINT), "it is replaced");
+        assert_eq!(store.get(&key(1)), Some(HINT), "for this process");
+        assert!(!fs::metadata(&path).unwrap().is_file(), "what is not ours is left alone");
     }
 
     #[test]

@@ -94,8 +94,9 @@ pub fn init(config: Config) -> Result<Guard, InitError> {
         Hints::File(path) => HintStore::open(path, total),
     };
     let prover = Arc::new(CpuProver::new(hints, &config));
-    let registration = backend::register(prover.clone())?;
+    // The memory first: whoever proves meanwhile finds both, or no prover.
     let memory = pool.as_ref().map(|pool| pool.register(&REGISTRY)).transpose()?;
+    let registration = backend::register(prover.clone())?;
     info!(
         memory = pool.as_ref().map_or("none", |pool| pool.backend_name()),
         budget_bytes = total,
@@ -135,6 +136,11 @@ fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
 
 /// The running prover. Dropping it unregisters the memory and the prover, waits up to ten seconds for memory that proofs
 /// still hold, and frees the rest; what is out even then comes back to the pool when its proof ends.
+///
+/// A proof that has begun ends, but memory it asks for from then on is refused: with [`Exhaustion::Heap`] it goes on in
+/// ordinary memory, with the other policies it fails. Drop the guard when all proofs are done.
+///
+/// [`Exhaustion::Heap`]: crate::memory::pool::Exhaustion::Heap
 #[must_use = "dropping the guard stops the prover"]
 #[derive(Debug)]
 pub struct Guard {

@@ -36,8 +36,11 @@ pub(super) struct ExportSnarkjs {
 struct ExportResult {
     command: &'static str,
     ok: bool,
+    #[serde(serialize_with = "crate::ui::path")]
     verification_key: PathBuf,
+    #[serde(serialize_with = "crate::ui::path")]
     proof: PathBuf,
+    #[serde(serialize_with = "crate::ui::path")]
     public: PathBuf,
 }
 

@@ -62,7 +62,7 @@ pub(super) struct GlobalOptions {
     #[arg(conflicts_with_all = ["memory_backend", "on_exhausted", "pinned_max", "pinned_wait"])]
     no_pool: bool,
 
-    /// Remember the sizes of circuits in this file, so that later runs reserve the right memory at once
+    /// Keep the sizes of circuits in this file, for programs on prover-core that do not know them beforehand
     #[arg(long, global = true, value_name = "FILE", help_heading = "Memory")]
     hints: Option<PathBuf>,
 
@@ -94,7 +94,20 @@ impl GlobalOptions {
 
     /// Sets the number of threads of both pools that the provers use.
     pub(super) fn apply_threads(&self) -> Result<(), Error> {
+        const MOST: usize = 1024;
+        if let Some(value) = std::env::var_os("EC_GPU_NUM_THREADS").filter(|_| self.threads.is_none()) {
+            let number = value.to_str().and_then(|value| value.parse::<usize>().ok());
+            if !number.is_some_and(|number| (1..=MOST).contains(&number)) {
+                let value = value.to_string_lossy();
+                let text =
+                    format!("EC_GPU_NUM_THREADS={value}: a number of threads from 1 to {MOST} is needed");
+                return Err(Error::Configuration(text));
+            }
+        }
         let Some(threads) = self.threads else { return Ok(()) };
+        if threads > MOST {
+            return Err(Error::Usage(format!("--threads {threads}: at most {MOST}")));
+        }
         // ec-gpu-gen reads its number here, when its pool is first used; child processes read both.
         for variable in ["EC_GPU_NUM_THREADS", "RAYON_NUM_THREADS"] {
             std::env::set_var(variable, OsStr::new(&threads.to_string()));

@@ -51,7 +51,9 @@ pub(super) struct Prove {
 struct ProveResult {
     command: &'static str,
     ok: bool,
+    #[serde(serialize_with = "crate::ui::path")]
     proof: PathBuf,
+    #[serde(serialize_with = "crate::ui::path")]
     public: PathBuf,
     proof_bytes: usize,
     constraints: usize,

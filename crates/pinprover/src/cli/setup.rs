@@ -41,7 +41,9 @@ pub(super) struct Setup {
 struct SetupResult {
     command: &'static str,
     ok: bool,
+    #[serde(serialize_with = "crate::ui::path")]
     params: PathBuf,
+    #[serde(serialize_with = "crate::ui::path")]
     vk: PathBuf,
     constraints: usize,
     public_inputs: usize,

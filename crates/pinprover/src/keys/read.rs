@@ -47,6 +47,9 @@ pub fn read_params(path: impl AsRef<Path>, checked: bool) -> Result<Parameters<B
     read().map_err(|cause| KeyFileError::new(path, cause))
 }
 
+/// The most bytes of a verifying key that comes from a stream.
+const MAX_STREAM: u64 = 1 << 30;
+
 /// Reads a verifying key; every point is checked.
 ///
 /// # Errors
@@ -60,7 +63,8 @@ pub fn read_vk(path: impl AsRef<Path>) -> Result<VerifyingKey<Bls12>, KeyFileErr
         if meta.is_file() {
             return vk_from(Source { inner: file, pos: 0, len: meta.len() });
         }
-        parse_vk(&load(path, u64::MAX)?)
+        // A stream has no length to check first, so it has a limit: ten million inputs.
+        parse_vk(&load(path, MAX_STREAM)?)
     };
     read().map_err(|cause| KeyFileError::new(path, cause))
 }

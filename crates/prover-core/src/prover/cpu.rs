@@ -130,7 +130,18 @@ impl CpuProver {
         Ok(only.ok_or_else(|| SynthesisError::MalformedProofs("no proof was made".to_owned()))?)
     }
 
-    fn prove_job(&self, job: Job<'_>) -> Result<Vec<Proven>, SynthesisError> {
+    fn prove_job(&self, mut job: Job<'_>) -> Result<Vec<Proven>, SynthesisError> {
+        for assignment in &mut job.assignments {
+            // An assignment that was synthesised elsewhere may have to grow yet.
+            assignment.reserve_domain();
+            if let (MemoryPolicy::RequireRegistered, Some(refusal)) = (self.memory, assignment.refusal()) {
+                let text = format!("registered memory is required: {refusal}");
+                return Err(SynthesisError::IoError(std::io::Error::new(
+                    std::io::ErrorKind::OutOfMemory,
+                    text,
+                )));
+            }
+        }
         let count = job.assignments.len();
         let synthesis = job.synthesis / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
         let (circuit, key, expected) = (job.circuit, job.key, job.expected);

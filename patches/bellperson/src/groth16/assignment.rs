@@ -253,17 +253,20 @@ impl<Scalar: PrimeField> ProvingAssignment<Scalar> {
         }
     }
 
-    /// Makes room for a, b and c to be extended to the size of the evaluation domain.
-    pub(crate) fn reserve_domain(&mut self, domain_size: usize) {
-        if self.abc_capacity() < domain_size {
+    /// Makes room for a, b and c to be extended to the size of the evaluation domain, as a CPU prover does it in place.
+    /// Whoever proves on the CPU calls it before the placement is reported; a second call does nothing.
+    pub fn reserve_domain(&mut self) {
+        let domain_size = self.shape().domain_size();
+        if self.abc_capacity() < domain_size && self.a.len() == self.constraints {
             self.make_room_abc(domain_size - self.a.len(), 0);
         }
     }
 
     /// Extends a, b and c by zeros to the size of the evaluation domain and lends them for work in place, with the
     /// witness. Contents are the borrower's business from then on.
-    pub(crate) fn padded_abc(&mut self, domain_size: usize) -> [&mut PinnedVec<Scalar>; 3] {
-        self.reserve_domain(domain_size);
+    pub(crate) fn padded_abc(&mut self) -> [&mut PinnedVec<Scalar>; 3] {
+        let domain_size = self.shape().domain_size();
+        self.reserve_domain();
         let abc = [&mut self.a, &mut self.b, &mut self.c];
         abc.map(|vec| {
             vec.fill_to(domain_size, Scalar::ZERO);
@@ -465,7 +468,10 @@ impl<Scalar: PrimeField> ConstraintSystem<Scalar> for ProvingAssignment<Scalar> 
         true
     }
 
+    /// # Panics
+    /// If a, b and c of `other` were given back: its constraints would be lost.
     fn extend(&mut self, other: &Self) {
+        assert_eq!(other.a.len(), other.constraints, "a, b and c of the other assignment were given back");
         self.a_aux_density.extend(&other.a_aux_density, false);
         self.b_input_density.extend(&other.b_input_density, true);
         self.b_aux_density.extend(&other.b_aux_density, false);

@@ -157,7 +157,9 @@ impl Drop for Registration {
 /// [`AlreadyRegistered`] if there is one.
 pub fn register(backend: Arc<dyn Backend>) -> Result<Registration, AlreadyRegistered> {
     let mut current = CURRENT.write().unwrap_or_else(|e| e.into_inner());
-    if let Some(other) = current.as_ref() {
+    if let Some(other) = current.clone() {
+        // Its name is its own code, and may look at the registration.
+        drop(current);
         return Err(AlreadyRegistered { by: other.name().to_owned() });
     }
     *current = Some(backend);

@@ -114,10 +114,12 @@ where
     C: Circuit<Scalar> + Send,
 {
     let start = Instant::now();
-    let assignments = circuits
-        .into_par_iter()
-        .map(|circuit| synthesize_with(circuit, options))
-        .collect::<Result<_, _>>()?;
+    let synthesize = |circuit| synthesize_with(circuit, options);
+    let assignments = match circuits.len() {
+        // On the caller's thread: it may wait for memory, which one of rayon's must not.
+        1 => circuits.into_iter().map(synthesize).collect::<Result<_, _>>()?,
+        _ => circuits.into_par_iter().map(synthesize).collect::<Result<_, _>>()?,
+    };
     let synthesis = start.elapsed();
     info!("synthesis time: {synthesis:?}");
     Ok((assignments, synthesis))

@@ -32,6 +32,7 @@ where
     check_blinding(assignments.len(), r.len(), s.len())?;
     let Some(first) = assignments.first().map(Common::of) else { return Ok(Vec::new()) };
     for assignment in &assignments {
+        assignment.check_whole()?;
         first.check(assignment)?;
     }
     #[cfg(feature = "cuda-supraseal")]

@@ -103,7 +103,7 @@ where
     }
     if options.pad_to_domain {
         // Now, so that it is done before the blocks are sealed, and counted.
-        assignment.reserve_domain(assignment.shape().domain_size());
+        assignment.reserve_domain();
     }
     assignment.seal();
 

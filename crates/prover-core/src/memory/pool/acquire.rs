@@ -212,7 +212,11 @@ impl Inner {
         };
         let result = match (blocked, self.config.exhaustion, terms) {
             (Blocked::Final(error), ..) => Err(error),
-            (_, Exhaustion::Wait(wait), Terms::Policy) => self.wait_for(&plan, Deadline::after(wait)),
+            // One of rayon's threads may have picked this up while a proof below it on the same stack waits for its
+            // own parallel work: it would wait for memory that only it can give back.
+            (_, Exhaustion::Wait(wait), Terms::Policy) if rayon::current_thread_index().is_none() => {
+                self.wait_for(&plan, Deadline::after(wait))
+            }
             (blocked, ..) => Err(blocked.into_error()),
         };
         result.inspect_err(|error| self.refused(&plan, error))

@@ -8,7 +8,8 @@ use crate::memory::Priority;
 /// What a check-out does when there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhaustion {
-    /// Wait in the budget's queue, at most this long; an error then.
+    /// Wait in the budget's queue, at most this long; an error then. On one of rayon's threads, which may hold a set
+    /// further down its stack, the error comes at once: prove from threads of your own.
     Wait(Duration),
     /// Answer at once that there is none, so that the caller uses ordinary memory; counted, and warned of
     /// once.

@@ -110,6 +110,7 @@ impl Inner {
         state.events.trimmed_bytes += bytes;
         self.check(&state);
         drop(state);
+        self.returned.notify_all();
         self.budget.nudge();
         bytes
     }
@@ -330,6 +331,8 @@ impl Inner {
             state.bytes.out + state.bytes.in_flight + state.bytes.pending == 0
         });
         self.trim_to(0);
+        // What another thread is unmapping is paid for until it is done.
+        let drained = drained && self.wait_until(Deadline::after(timeout), |state| state.bytes.leaving == 0);
         if drained {
             return Ok(());
         }

@@ -62,7 +62,8 @@ pub fn prove(job: Job<'_>) -> Result<Vec<Proved>, SynthesisError> {
     assignments
         .into_iter()
         .zip(blinding)
-        .map(|(assignment, (r, s))| {
+        .map(|(mut assignment, (r, s))| {
+            assignment.reserve_domain();
             let (shape, placement) = (assignment.shape(), assignment.placement());
             // The scalars are read as bytes in the order of the machine, which must be blst's.
             let (proof, phases) = match cfg!(target_endian = "little") {

@@ -112,7 +112,7 @@ where
     let (done, h_query) = rayon::join(
         || {
             timed("fft", &mut phases.fft, || {
-                let [a, b, c] = assignment.padded_abc(size);
+                let [a, b, c] = assignment.padded_abc();
                 quotient([a, b, c], M::scale())
             })
         },
