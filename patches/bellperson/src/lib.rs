@@ -17,7 +17,9 @@
 //! - `groth16::backend`: the registered prover; `groth16::native`: the built-in one.
 //! - `groth16::api`: the eight `create_*proof*` functions, as upstream has them.
 
+#[cfg(feature = "groth16")]
 mod lc;
+#[cfg(feature = "groth16")]
 mod memory;
 
 #[cfg(feature = "groth16")]
