@@ -5,7 +5,7 @@ use rand_core::RngCore;
 use upstream::groth16::{ParameterSource, Proof};
 use upstream::{gpu::GpuName, Circuit, SynthesisError};
 
-use super::batch::create_proof_batch_priority;
+use super::create::create_proof_batch_priority;
 use super::prove::{blinding, only};
 
 /// Creates a single proof where the randomization is already predefined.

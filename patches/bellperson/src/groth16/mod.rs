@@ -4,7 +4,8 @@
 //!
 //! - `assignment`: [`ProvingAssignment`], the constraint system that a circuit is synthesised into.
 //! - `synthesis`: [`synthesize`] and how much memory to ask for beforehand.
-//! - `api` (`api_supraseal` with the feature `cuda-supraseal`): the `create_*proof*` functions; `batch`: what they share.
+//! - `api` (`api_supraseal` with the feature `cuda-supraseal`): the `create_*proof*` functions; `create`
+//!   (`supraseal`): from circuits to proofs; `batch`: what those share.
 //! - `prove`: proving from assignments.
 //! - [`backend`]: the prover that registers itself, and how a job reaches it.
 //! - [`native`]: the built-in CPU prover.
@@ -20,6 +21,8 @@ mod api;
 mod assignment;
 pub mod backend;
 mod batch;
+#[cfg(not(feature = "cuda-supraseal"))]
+mod create;
 mod key;
 pub mod native;
 mod prove;
