@@ -30,10 +30,12 @@ for tool; do
       ;;
     miri)
       step "miri: pinned-alloc" under_miri -p pinned-alloc
+      step "miri: the fork's assignment, the quick tests" under_miri -p pinprover-tests \
+        --test assignment_memory -- exact releasing blocks_grow failing_circuit outlives
       ;;
     miri-assignment)
       # Takes long: bit vectors are slow under Miri.
-      step "miri: the fork's assignment" under_miri -p pinprover-tests --test assignment_memory
+      step "miri: the fork's assignment, all tests" under_miri -p pinprover-tests --test assignment_memory
       ;;
     miri-prover)
       # With the dummy engine of upstream's tests: Miri cannot call blst.
