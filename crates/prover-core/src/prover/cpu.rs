@@ -19,7 +19,7 @@ use super::check::{check_parameters, ParameterMismatch, SelfCheck};
 use super::identity::identity;
 use super::report::{HintOutcome, MemoryReport, PhaseReport, ProofReport};
 use crate::config::{Config, MemoryBackend};
-use crate::hints::{Hint, HintStore};
+use crate::hints::{Hint, HintKey, HintStore};
 use crate::memory::pool::Exhaustion;
 
 /// Why a proof was not made.
@@ -134,19 +134,13 @@ impl CpuProver {
         for assignment in &mut job.assignments {
             // An assignment that was synthesised elsewhere may have to grow yet.
             assignment.reserve_domain();
-            if let (MemoryPolicy::RequireRegistered, Some(refusal)) = (self.memory, assignment.refusal()) {
-                let text = format!("registered memory is required: {refusal}");
-                return Err(SynthesisError::IoError(std::io::Error::new(
-                    std::io::ErrorKind::OutOfMemory,
-                    text,
-                )));
-            }
+            self.memory.check(assignment)?;
         }
         let count = job.assignments.len();
         let synthesis = job.synthesis / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
         let (circuit, key, expected) = (job.circuit, job.key, job.expected);
-        let noted: Vec<Noted> =
-            job.assignments.iter().map(|assignment| self.note(&circuit, assignment)).collect();
+        let id = identity(&circuit);
+        let noted: Vec<Noted> = job.assignments.iter().map(|assignment| self.note(&id, assignment)).collect();
         let proved = native::prove(job)?;
         proved
             .into_iter()
@@ -156,14 +150,14 @@ impl CpuProver {
     }
 
     /// Remembers the size, and keeps what the report and the self-check need.
-    fn note(&self, circuit: &CircuitId<'_>, assignment: &ProvingAssignment<Scalar>) -> Noted {
+    fn note(&self, id: &HintKey, assignment: &ProvingAssignment<Scalar>) -> Noted {
         let shape = assignment.shape();
         let hint = Hint {
             constraints: shape.constraints as u64,
             aux: shape.aux as u64,
             inputs: shape.inputs as u64,
         };
-        self.hints.record(&identity(circuit), hint);
+        self.hints.record(id, hint);
         Noted {
             inputs: assignment.input_assignment().to_vec(),
             refusal: assignment.refusal().map(ToString::to_string),

@@ -20,6 +20,22 @@ pub enum MemoryPolicy {
     Heap,
 }
 
+impl MemoryPolicy {
+    /// Checks that an assignment lives where the policy wants it.
+    ///
+    /// # Errors
+    /// [`SynthesisError::IoError`] of kind `OutOfMemory` if registered memory is required and was refused.
+    pub fn check<Scalar: PrimeField>(
+        self,
+        assignment: &ProvingAssignment<Scalar>,
+    ) -> Result<(), SynthesisError> {
+        match assignment.refusal() {
+            Some(refusal) if self == Self::RequireRegistered => Err(out_of_memory(refusal)),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// How to synthesise. The default asks nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -91,7 +107,6 @@ where
     Scalar: PrimeField,
     C: Circuit<Scalar>,
 {
-    let required = options.memory == MemoryPolicy::RequireRegistered;
     let mut assignment = empty(&options)?;
 
     assignment.alloc_input(|| "", || Ok(Scalar::ONE))?;
@@ -107,10 +122,8 @@ where
     }
     assignment.seal();
 
-    match assignment.refusal() {
-        Some(refusal) if required => Err(out_of_memory(refusal)),
-        _ => Ok(assignment),
-    }
+    options.memory.check(&assignment)?;
+    Ok(assignment)
 }
 
 /// The root of a synthesis, where the options want it.
