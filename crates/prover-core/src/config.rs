@@ -9,9 +9,16 @@ use crate::memory::pool::Exhaustion;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryBackend {
-    /// The best there is: today [`Pages`](Self::Pages), since this build knows no device.
+    /// [`CudaRegister`](Self::CudaRegister) where there is a CUDA device, [`Pages`](Self::Pages) where there is none
+    /// or it cannot be used (which is warned of).
     #[default]
     Auto,
+    /// Pooled pages, registered with the CUDA driver: the first device visible reads them by DMA, and so does any other.
+    /// An error without a device.
+    CudaRegister,
+    /// The CUDA driver's own page-locked memory: slow to make, and vectors that outgrow it move. An error without a
+    /// device.
+    CudaHostAlloc,
     /// Pooled pages of 2 MiB where they are to be had, not locked: reuse saves every page fault.
     Pages,
     /// The same, locked in RAM. The limit of locked memory (`ulimit -l`) is often small.

@@ -19,10 +19,13 @@ use pinned_alloc::REGISTRY;
 use tracing::{info, warn};
 
 use crate::config::{Config, Hints, MemoryBackend};
+#[cfg(unix)]
+use crate::cuda::Context;
+use crate::cuda::CudaError;
 use crate::hints::HintStore;
 use crate::memory::backend::{Backend, Heap};
 #[cfg(unix)]
-use crate::memory::backend::{Mlock, Pages};
+use crate::memory::backend::{CudaHostAlloc, CudaRegister, Mlock, Pages};
 use crate::memory::limits::Limits;
 use crate::memory::pool::{DrainError, Pool, PoolConfig, PoolRegistration, PoolStats};
 use crate::memory::MemoryBudget;
@@ -66,6 +69,14 @@ pub enum InitError {
     /// This system cannot map memory that way.
     #[error("memory backend {0} is not available on this system")]
     BackendUnavailable(&'static str),
+    /// The memory was to be a device's, and the device cannot be had.
+    #[error("memory backend {backend}: {cause}")]
+    Device {
+        /// The backend asked for.
+        backend: &'static str,
+        /// Why.
+        cause: CudaError,
+    },
 }
 
 /// The least memory budget, in bytes.
@@ -117,20 +128,37 @@ fn pool_config(config: &Config) -> PoolConfig {
     }
 }
 
+#[cfg(unix)]
 fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
+    let context = |backend| Context::retain(0).map_err(|cause| InitError::Device { backend, cause });
     Ok(Some(match backend {
         MemoryBackend::None => return Ok(None),
-        #[cfg(unix)]
-        MemoryBackend::Auto | MemoryBackend::Pages => Box::new(Pages),
-        #[cfg(unix)]
+        MemoryBackend::Auto => match Context::retain(0) {
+            Ok(context) => Box::new(CudaRegister::new(context)),
+            Err(error) if error.is_absence() => Box::new(Pages),
+            Err(error) => {
+                warn!(%error, "memory is not page-locked: the CUDA device cannot be used");
+                Box::new(Pages)
+            }
+        },
+        MemoryBackend::CudaRegister => Box::new(CudaRegister::new(context("cuda-register")?)),
+        MemoryBackend::CudaHostAlloc => Box::new(CudaHostAlloc::new(context("cuda-host-alloc")?)),
+        MemoryBackend::Pages => Box::new(Pages),
         MemoryBackend::Mlock => Box::new(Mlock),
-        #[cfg(not(unix))]
-        MemoryBackend::Pages => return Err(InitError::BackendUnavailable("pages")),
-        #[cfg(not(unix))]
-        MemoryBackend::Mlock => return Err(InitError::BackendUnavailable("mlock")),
-        #[cfg(not(unix))]
-        MemoryBackend::Auto => Box::new(Heap::default()),
         MemoryBackend::Heap => Box::new(Heap::default()),
+    }))
+}
+
+#[cfg(not(unix))]
+fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
+    let unavailable = |backend| Err(InitError::BackendUnavailable(backend));
+    Ok(Some(match backend {
+        MemoryBackend::None => return Ok(None),
+        MemoryBackend::CudaRegister => return unavailable("cuda-register"),
+        MemoryBackend::CudaHostAlloc => return unavailable("cuda-host-alloc"),
+        MemoryBackend::Pages => return unavailable("pages"),
+        MemoryBackend::Mlock => return unavailable("mlock"),
+        MemoryBackend::Auto | MemoryBackend::Heap => Box::new(Heap::default()),
     }))
 }
 

@@ -15,6 +15,7 @@
 //! | [`init`] | start and end; [`Config`], [`Guard`] |
 //! | [`prover`] | the prover behind bellperson's functions, its checks and its reports |
 //! | [`memory`] | budget, backends, pool |
+//! | [`cuda`] | the CUDA driver: devices, contexts, copies, fences |
 //! | [`hints`] | sizes of circuits, remembered |
 //! | [`size`] | sizes in bytes as people write them |
 //!
@@ -22,6 +23,8 @@
 
 #[cfg(not(loom))]
 mod config;
+#[cfg(not(loom))]
+pub mod cuda;
 #[cfg(not(loom))]
 pub mod hints;
 #[cfg(not(loom))]

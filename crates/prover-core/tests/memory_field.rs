@@ -5,10 +5,11 @@ mod memory_support;
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{mpsc, Arc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use memory_support::log::Warnings;
 use memory_support::*;
 use pinned_alloc::{AllocError, Registry};
 use prover_core::memory::backend::{Heap, Mlock, Pages};
@@ -204,34 +205,6 @@ fn case_22_locked_memory_goes_back_while_the_process_lives() {
     }
 }
 
-/// Counts warnings of this process's thread and keeps their text.
-#[derive(Clone, Default)]
-struct Warnings(Arc<std::sync::Mutex<Vec<String>>>);
-
-impl tracing::Subscriber for Warnings {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::WARN
-    }
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct Text(String);
-        impl tracing::field::Visit for Text {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 += &format!("{field}={value:?} ");
-            }
-        }
-        let mut text = Text(String::new());
-        event.record(&mut text);
-        self.0.lock().unwrap().push(text.0);
-    }
-}
-
 /// 23: from its k-th call on the system refuses: sets fail as a whole, with one warning that has the bytes.
 #[test]
 fn case_23_refusals_fail_whole_sets_and_warn_once() {
@@ -250,10 +223,9 @@ fn case_23_refusals_fail_whole_sets_and_warn_once() {
             assert_eq!(budget.used(), served as u64 * SET_BYTES);
             assert_eq!(pool.stats().fallbacks, 3 - served as u64);
         });
-        let warnings = warnings.0.lock().unwrap();
+        let warnings = warnings.lines();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains(&format!("requested_bytes={SET_BYTES}")), "{warnings:?}");
-        drop(warnings);
         pool.trim_all();
         assert_eq!(budget.used(), 0);
     }

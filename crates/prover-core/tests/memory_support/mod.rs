@@ -1,6 +1,12 @@
 //! A backend that keeps a ledger, fails, panics or peeks at chosen calls, over any real backend.
 #![allow(dead_code, unreachable_pub)]
 
+#[cfg(unix)]
+pub mod driver;
+pub mod log;
+#[cfg(unix)]
+pub mod suite;
+
 use std::alloc::Layout;
 use std::fmt;
 use std::ptr::NonNull;
@@ -114,19 +120,19 @@ impl Ledger {
 }
 
 #[derive(Debug)]
-pub struct Watched<B> {
-    backend: B,
+pub struct Watched {
+    backend: Box<dyn Backend>,
     ledger: Arc<Ledger>,
 }
 
-impl<B: Backend> Watched<B> {
-    pub fn new(backend: B) -> (Self, Arc<Ledger>) {
+impl Watched {
+    pub fn new(backend: Box<dyn Backend>) -> (Self, Arc<Ledger>) {
         let ledger = Arc::new(Ledger::default());
         (Self { backend, ledger: ledger.clone() }, ledger)
     }
 }
 
-impl<B: Backend> Backend for Watched<B> {
+impl Backend for Watched {
     fn name(&self) -> &'static str {
         self.backend.name()
     }
@@ -166,6 +172,10 @@ unsafe impl Region for WatchedRegion {
 
     fn residency(&self) -> Residency {
         self.region.residency()
+    }
+
+    fn is_here(&self) -> bool {
+        self.region.is_here()
     }
 
     fn grow(&mut self, size: usize) -> Result<(), AllocError> {
@@ -212,13 +222,42 @@ pub fn budget(total: usize) -> MemoryBudget {
     MemoryBudget::with(total as u64, "--memory-budget", Duration::from_secs(3600))
 }
 
-/// A pool over the heap with a ledger, with settings changed by `change`.
+/// A pool with a ledger, with settings changed by `change`, over the backend under test: the heap, or the one that
+/// `PROVER_CORE_TEST_BACKEND` names (`pages`, or `cuda-register` on a machine with a device).
 pub fn pool(total: usize, change: impl FnOnce(&mut PoolConfig)) -> (Pool, MemoryBudget, Arc<Ledger>) {
-    pool_over(Heap::with_headroom(16), total, change)
+    pool_over_boxed(backend_under_test(), total, change)
+}
+
+fn backend_under_test() -> Box<dyn Backend> {
+    match std::env::var("PROVER_CORE_TEST_BACKEND").as_deref() {
+        Err(_) | Ok("heap") => Box::new(Heap::with_headroom(16)),
+        #[cfg(unix)]
+        Ok("pages") => Box::new(prover_core::memory::backend::Pages::new()),
+        #[cfg(unix)]
+        Ok("cuda-register") => {
+            let context =
+                prover_core::cuda::Context::retain(0).expect("PROVER_CORE_TEST_BACKEND wants a device");
+            Box::new(prover_core::memory::backend::CudaRegister::new(context))
+        }
+        Ok(other) => panic!("PROVER_CORE_TEST_BACKEND={other}: no such backend"),
+    }
+}
+
+/// Whether tests run over the heap, whose regions are what the counts in them say.
+pub fn over_the_heap() -> bool {
+    backend_under_test().name() == "heap"
 }
 
 pub fn pool_over(
     backend: impl Backend,
+    total: usize,
+    change: impl FnOnce(&mut PoolConfig),
+) -> (Pool, MemoryBudget, Arc<Ledger>) {
+    pool_over_boxed(Box::new(backend), total, change)
+}
+
+pub fn pool_over_boxed(
+    backend: Box<dyn Backend>,
     total: usize,
     change: impl FnOnce(&mut PoolConfig),
 ) -> (Pool, MemoryBudget, Arc<Ledger>) {

@@ -79,6 +79,10 @@ unsafe impl Region for Locked {
         }
     }
 
+    fn is_here(&self) -> bool {
+        self.mapping.is_here()
+    }
+
     fn grow(&mut self, size: usize) -> Result<(), AllocError> {
         let before = self.mapping.committed();
         self.mapping.commit(size)?;

@@ -6,13 +6,20 @@
 //!
 //! | backend | memory | [`Residency`] | for |
 //! |---|---|---|---|
+//! | [`CudaRegister`] | the same as [`Pages`], registered with the CUDA driver | `Pinned` | the default with a device |
+//! | [`CudaHostAlloc`] | the CUDA driver's own | `Pinned` | where the driver registers no memory of a process |
 //! | [`Pages`] | `mmap`, 2 MiB pages where they are to be had | `Pageable` | the default without a device |
 //! | [`Mlock`] | the same, `mlock`ed | `Locked` | secrets, tests of locking |
 //! | [`Heap`] | the global allocator | `Pageable` | tests, systems without `mmap` |
 //!
-//! A device's backend registers a region with its driver in `map` and `grow` (piece by piece), and makes one
-//! registration of the pieces in [`Region::seal`]; its residency is `Pinned`.
+//! [`CudaRegister`] registers a region with the driver in `map` and `grow` (piece by piece), and makes one
+//! registration of the pieces in [`Region::seal`]. The driver's calls come through [`Registrar`], so that tests can
+//! make each of them fail.
 
+#[cfg(unix)]
+mod cuda_host_alloc;
+#[cfg(unix)]
+mod cuda_register;
 mod heap;
 #[cfg(unix)]
 mod mlock;
@@ -21,6 +28,8 @@ mod os;
 #[cfg(unix)]
 mod pages;
 mod parallel;
+#[cfg(unix)]
+mod registrar;
 mod wipe;
 
 use std::fmt;
@@ -28,11 +37,17 @@ use std::ptr::NonNull;
 
 use pinned_alloc::{AllocError, Residency};
 
+#[cfg(unix)]
+pub use self::cuda_host_alloc::CudaHostAlloc;
+#[cfg(unix)]
+pub use self::cuda_register::CudaRegister;
 pub use self::heap::Heap;
 #[cfg(unix)]
 pub use self::mlock::Mlock;
 #[cfg(unix)]
 pub use self::pages::Pages;
+#[cfg(unix)]
+pub use self::registrar::Registrar;
 pub use self::wipe::wipe;
 
 /// Bytes of a small page, the granularity of regions below [`HUGE_PAGE`].
@@ -42,7 +57,7 @@ pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Maps memory. All sizes are in bytes.
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// A short name for reports: `"pages"`, `"mlock"`, `"heap"`.
+    /// A short name for reports: `"cuda-register"`, `"pages"`, `"heap"`.
     fn name(&self) -> &'static str;
 
     /// Where the memory lives.
@@ -61,7 +76,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 /// Mapped memory. Dropping it unlocks and unmaps it.
 ///
 /// # Safety
-/// From `map` to drop, `as_ptr` stays the same and `committed` bytes from it may be read and written by the
+/// In the process that mapped it, from `map` to drop, `as_ptr` stays the same and `committed` bytes from it may be read and written by the
 /// owner of the region, are initialised, and belong to nobody else. `committed` changes by `grow` alone, and
 /// never falls.
 pub unsafe trait Region: fmt::Debug + Send + Sync {
@@ -76,6 +91,12 @@ pub unsafe trait Region: fmt::Debug + Send + Sync {
 
     /// Where the bytes live now.
     fn residency(&self) -> Residency;
+
+    /// Whether this process has the memory: a forked child of the one that mapped it does not. There nothing may
+    /// touch the bytes, and the drop leaves everything as it is.
+    fn is_here(&self) -> bool {
+        true
+    }
 
     /// Grows in place to [`rounded`]`(size)` bytes, faulted in and locked as the first ones are. The new
     /// bytes are zero.
@@ -94,7 +115,7 @@ pub unsafe trait Region: fmt::Debug + Send + Sync {
     }
 
     /// Takes the bytes away from a device, or unlocks them, for good; they stay mapped. For memory whose copy
-    /// has failed.
+    /// has failed. Memory of a driver's own cannot be parted from it: it stays as it is.
     ///
     /// # Errors
     /// What the system says; the region is then never unmapped.

@@ -75,6 +75,21 @@ pub(super) unsafe fn advise(first: NonNull<u8>, size: usize) {
     let _ = (first, size);
 }
 
+/// Wishes for memory that somebody else has mapped: no core dumps, no copies in forked children. As with [`advise`]
+/// the answers do not matter.
+///
+/// # Safety
+/// The range is mapped, in whole pages.
+pub(super) unsafe fn keep_private(first: NonNull<u8>, size: usize) {
+    #[cfg(target_os = "linux")]
+    for advice in [libc::MADV_DONTDUMP, libc::MADV_DONTFORK] {
+        // SAFETY: the caller's promise; none of these changes contents.
+        unsafe { libc::madvise(first.as_ptr().cast(), size, advice) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (first, size);
+}
+
 /// Faults pages in, writable. `Ok(false)`: this kernel cannot (before 5.14), touch them instead.
 ///
 /// # Safety

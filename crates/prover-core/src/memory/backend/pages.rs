@@ -8,6 +8,7 @@
 //!   ▲ aligned to 2 MiB
 //! ```
 
+use std::process;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -52,6 +53,8 @@ pub(super) struct Mapping {
     first: NonNull<u8>,
     committed: usize,
     reserved: usize,
+    /// Who mapped it.
+    process: u32,
 }
 
 // SAFETY: the mapping owns its range alone, and memory may be used and unmapped from any thread.
@@ -102,7 +105,7 @@ impl Mapping {
                 let _ = os::unmap(first.add(reserved), after);
             }
             os::advise(first, reserved);
-            Self { first, committed: 0, reserved }
+            Self { first, committed: 0, reserved, process: process::id() }
         };
         mapping.commit(size)?;
         Ok(mapping)
@@ -118,6 +121,11 @@ impl Mapping {
 
     pub(super) fn reserved(&self) -> usize {
         self.reserved
+    }
+
+    /// Whether this process mapped it.
+    pub(super) fn is_here(&self) -> bool {
+        self.process == process::id()
     }
 
     /// The address `offset` bytes into the reservation.
@@ -166,6 +174,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // A forked child does not have it (MADV_DONTFORK), and may have something else at that address by now.
+        if !self.is_here() {
+            return;
+        }
         // SAFETY: the mapping is ours, whole, and its owner is gone.
         if let Err(code) = unsafe { os::unmap(self.first, self.reserved) } {
             tracing::error!(
@@ -195,6 +207,10 @@ unsafe impl Region for Mapping {
 
     fn residency(&self) -> Residency {
         Residency::Pageable
+    }
+
+    fn is_here(&self) -> bool {
+        Mapping::is_here(self)
     }
 
     fn grow(&mut self, size: usize) -> Result<(), AllocError> {

@@ -198,6 +198,7 @@ impl Inner {
     /// Checks a set out.
     pub(super) fn acquire(&self, layouts: &[Layout], terms: Terms) -> Result<Vec<Lease>, AllocError> {
         let plan = self.plan(layouts)?;
+        self.check_process(plan.requested)?;
         let priority = match terms {
             Terms::Policy => self.config.priority,
             Terms::Move => self.config.priority.max(Priority::HIGH),

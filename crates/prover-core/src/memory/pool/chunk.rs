@@ -61,7 +61,8 @@ impl Chunk {
     /// Zeroes all of it. The caller has made sure that nobody uses the bytes: the chunk is neither out nor in
     /// flight.
     pub(super) fn wipe(&mut self) {
-        if std::mem::take(&mut self.dirty) {
+        // In a forked child there is nothing to wipe, not even a mapping.
+        if std::mem::take(&mut self.dirty) && self.region.is_here() {
             // SAFETY: the region's committed bytes are writable and its owner's; `&mut self` and the caller's
             // promise say that nobody else uses them.
             unsafe { wipe(self.first(), self.size()) };

@@ -1,10 +1,11 @@
 //! The pool itself: return, growth, sealing, quarantine and closing.
 
+use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use pinned_alloc::{AllocError, Residency};
+use pinned_alloc::{AllocError, Cause, Residency};
 
 use super::chunk::Chunk;
 use super::config::PoolConfig;
@@ -34,6 +35,8 @@ pub(super) struct Inner {
     pub(super) warned: AtomicBool,
     /// The number of this pool among the budget's caches.
     pub(super) own_evictor: OnceLock<u64>,
+    /// Who made it.
+    process: u32,
 }
 
 impl Inner {
@@ -48,7 +51,27 @@ impl Inner {
             returned: Condvar::new(),
             warned: AtomicBool::new(false),
             own_evictor: OnceLock::new(),
+            process: process::id(),
         }
+    }
+
+    /// Refuses a forked child of the process that made the pool: its idle blocks are not mapped there, and a lock may
+    /// be held by a thread that does not exist there. So this comes before any of both.
+    pub(super) fn check_process(&self, requested: u64) -> Result<(), AllocError> {
+        if self.process == process::id() {
+            return Ok(());
+        }
+        let remedy = match self.backend.residency() {
+            Residency::Pinned => {
+                "CUDA used after fork: the process that forked this one holds the pool; start the prover in the child, or \
+                 start children by exec"
+            }
+            _ => "the process that forked this one holds the pool; start the prover in the child",
+        };
+        Err(AllocError::Refused {
+            requested: saturate(requested),
+            cause: Cause::new("check-out after fork", 0, remedy),
+        })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
