@@ -17,6 +17,7 @@
 //! | [`memory`] | budget, backends, pool |
 //! | [`cuda`] | the CUDA driver: devices, contexts, copies, fences |
 //! | [`hints`] | sizes of circuits, remembered |
+//! | [`setup`] | keys of circuits |
 //! | [`size`] | sizes in bytes as people write them |
 //!
 //! Under `--cfg loom` only the budget is built, for the model in `tests/loom_budget.rs`.
@@ -32,6 +33,8 @@ mod init;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod prover;
+#[cfg(not(loom))]
+pub mod setup;
 #[cfg(not(loom))]
 pub mod size;
 
