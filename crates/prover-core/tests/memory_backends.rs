@@ -53,8 +53,8 @@ fn backends_say_what_they_are() {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs;
-    use std::process::Command;
 
+    use super::memory_support::process::in_own_process;
     use super::*;
 
     /// The `smaps` entries that overlap the region: (kB resident, kB locked, flags) of each.
@@ -128,20 +128,6 @@ mod linux {
         assert_eq!(locked_kib(&*region), 4 << 10);
         region.unpin().unwrap();
         assert_eq!(locked_kib(&*region), 0);
-    }
-
-    /// Runs the named test of this file again in a process of its own, where it may change limits.
-    fn in_own_process(test: &str, child: impl FnOnce()) {
-        if std::env::var_os("PROVER_CORE_TEST_CHILD").is_some() {
-            return child();
-        }
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture", "--test-threads=1"])
-            .env("PROVER_CORE_TEST_CHILD", "1")
-            .output()
-            .unwrap();
-        let shown = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && shown.contains("1 passed"), "{shown}");
     }
 
     fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {

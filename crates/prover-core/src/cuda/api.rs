@@ -41,6 +41,19 @@ macro_rules! table {
                     },)*
                 })
             }
+
+            /// A table of functions that all fail with `CUDA_ERROR_UNKNOWN`: tests replace those they are about.
+            #[cfg(test)]
+            pub(crate) fn broken() -> Self {
+                Self {
+                    $($field: {
+                        unsafe extern "C" fn broken($(_: $argument),*) -> Status {
+                            999
+                        }
+                        broken
+                    },)*
+                }
+            }
         }
     };
 }
@@ -56,9 +69,11 @@ table! {
     /// The attribute is a C enum in cuda.h.
     device_attribute = "cuDeviceGetAttribute"(*mut c_int, c_uint, CUdevice);
     device_pci_bus_id = "cuDeviceGetPCIBusId"(*mut c_char, c_int, CUdevice);
+    device_uuid = "cuDeviceGetUuid_v2"(*mut [u8; 16], CUdevice);
 
     primary_retain = "cuDevicePrimaryCtxRetain"(*mut CUcontext, CUdevice);
     primary_release = "cuDevicePrimaryCtxRelease_v2"(CUdevice);
+    primary_state = "cuDevicePrimaryCtxGetState"(CUdevice, *mut c_uint, *mut c_int);
     context_push = "cuCtxPushCurrent_v2"(CUcontext);
     context_pop = "cuCtxPopCurrent_v2"(*mut CUcontext);
     memory_info = "cuMemGetInfo_v2"(*mut usize, *mut usize);

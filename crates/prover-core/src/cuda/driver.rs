@@ -119,13 +119,37 @@ impl Driver {
         let mut memory = 0usize;
         // SAFETY: a pointer to a size that may be written; the device is the driver's own.
         check("cuDeviceTotalMem", unsafe { (self.api.device_memory)(&mut memory, device) })?;
+        let mut uuid = [0u8; 16];
+        // SAFETY: a pointer to the 16 bytes of a CUuuid; the device is the driver's own.
+        check("cuDeviceGetUuid", unsafe { (self.api.device_uuid)(&mut uuid, device) })?;
         Ok(Device {
             ordinal,
             name: text("cuDeviceGetName", device, self.api.device_name)?,
             compute_capability: (attribute(MAJOR)?, attribute(MINOR)?),
             memory: memory as u64,
             pci_bus_id: text("cuDeviceGetPCIBusId", device, self.api.device_pci_bus_id)?,
+            uuid: format_uuid(&uuid),
         })
+    }
+
+    /// Whether device `ordinal` has a primary context in this process, made by anybody.
+    ///
+    /// # Errors
+    /// [`CudaError::NoSuchDevice`], or what the driver says.
+    pub fn has_context(&self, ordinal: usize) -> Result<bool, CudaError> {
+        let device = self.device(ordinal)?;
+        let (mut flags, mut active): (c_uint, c_int) = (0, 0);
+        // SAFETY: pointers to integers that may be written; the device is the driver's own.
+        let code = unsafe { (self.api.primary_state)(device, &mut flags, &mut active) };
+        check("cuDevicePrimaryCtxGetState", code)?;
+        Ok(active != 0)
+    }
+
+    /// This driver as a process sees it that was forked from one that initialised it.
+    #[cfg(test)]
+    pub(super) fn after_fork(mut self) -> Self {
+        self.process += 1;
+        self
     }
 }
 
@@ -143,6 +167,19 @@ pub struct Device {
     pub memory: u64,
     /// Where it is on the bus, for instance `0000:3B:00.0`.
     pub pci_bus_id: String,
+    /// What never changes about it, as `nvidia-smi` and `CUDA_VISIBLE_DEVICES` write it: `GPU-` and 36 characters.
+    pub uuid: String,
+}
+
+fn format_uuid(bytes: &[u8; 16]) -> String {
+    let mut text = String::from("GPU-");
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    text
 }
 
 /// The devices that this process may use, at least one. Makes no context.

@@ -34,6 +34,8 @@ mod error;
 mod fence;
 mod host;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use context::Context;
 pub use driver::{devices, Device, Driver};

@@ -4,6 +4,7 @@
 #[cfg(unix)]
 pub mod driver;
 pub mod log;
+pub mod process;
 #[cfg(unix)]
 pub mod suite;
 
