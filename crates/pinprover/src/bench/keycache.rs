@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use bellperson::groth16::{generate_random_parameters, Parameters};
+use bellperson::groth16::Parameters;
 use blstrs::{Bls12, Scalar};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::circuits::{BuiltIn, Shape};
 use crate::error::Error;
+use crate::keys;
 use crate::output::Outputs;
 use crate::ui::Progress;
 
@@ -48,9 +49,12 @@ pub fn load_or_make(
     let mut outputs = Outputs::plan(&[], &[("--key-cache", &path)])?;
     let seed = Sha256::digest(format!("pinprover benchmark key, not secret: {circuit}"));
     let mut rng = ChaCha20Rng::from_seed(seed.into());
-    let make = || generate_random_parameters(circuit.circuit::<Scalar>(), &mut rng);
+    let make = || {
+        let shape = Shape::of(circuit.circuit::<Scalar>()).map_err(Error::synthesis("count the circuit"))?;
+        keys::generate("make the key", || circuit.circuit::<Scalar>(), &shape, &mut rng)
+    };
     let what = format!("make the key of {circuit} (kept in {} for the next run)", folder.display());
-    let params = progress.step(&what, make).0.map_err(Error::synthesis("make the key"))?;
+    let params = progress.step(&what, make).0?;
     outputs.write("--key-cache", |w| params.write(w))?;
     outputs.commit()?;
     Ok(params)

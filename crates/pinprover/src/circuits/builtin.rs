@@ -8,6 +8,7 @@ use ff::PrimeField;
 use rand_core::RngCore;
 
 use super::mimc::{self, Mimc, MimcCircuit};
+use super::mixed::{self, Mixed, MixedCircuit};
 use super::sha256::{self, Sha256, Sha256Circuit};
 use super::size::{Size, SizeError, MAX_CONSTRAINTS};
 use super::squarings::{self, Squarings, SquaringsCircuit};
@@ -21,11 +22,13 @@ pub enum Family {
     Mimc,
     /// SHA-256 of a message.
     Sha256,
+    /// Three tenths field elements, the rest bits.
+    Mixed,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Squarings, Self::Mimc, Self::Sha256];
+    pub const ALL: [Self; 4] = [Self::Squarings, Self::Mimc, Self::Sha256, Self::Mixed];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -33,6 +36,7 @@ impl Family {
             Self::Squarings => "squarings",
             Self::Mimc => "mimc",
             Self::Sha256 => "sha256",
+            Self::Mixed => "mixed",
         }
     }
 
@@ -42,6 +46,7 @@ impl Family {
             Self::Squarings => squarings::LEAST,
             Self::Mimc => mimc::LEAST,
             Self::Sha256 => sha256::least(),
+            Self::Mixed => mixed::LEAST,
         }
     }
 }
@@ -72,11 +77,13 @@ pub enum BuiltIn {
     Mimc(Mimc),
     /// SHA-256 of a message.
     Sha256(Sha256),
+    /// Three tenths field elements, the rest bits.
+    Mixed(Mixed),
 }
 
 impl BuiltIn {
-    /// The largest circuit of the family that is no larger than `size`. Squarings reach every number of
-    /// constraints exactly; MiMC rounds down to an even number; SHA-256 to a whole number of bytes.
+    /// The largest circuit of the family that is no larger than `size`. Squarings and the mixed circuit
+    /// reach every number of constraints exactly; MiMC rounds down to an even number; SHA-256 to a whole number of bytes.
     ///
     /// # Errors
     /// If the family has no circuit of that size.
@@ -90,6 +97,7 @@ impl BuiltIn {
                     Family::Squarings => Squarings::with_rows(found).map(Self::Squarings),
                     Family::Mimc => Mimc::with_rows(found).map(Self::Mimc),
                     Family::Sha256 => Sha256::with_rows(found).map(Self::Sha256),
+                    Family::Mixed => Mixed::with_rows(found).map(Self::Mixed),
                 };
                 built.ok_or_else(|| SizeError::TooFew { family, found, least: family.least() })?
             }
@@ -109,6 +117,7 @@ impl BuiltIn {
             Self::Squarings(_) => Family::Squarings,
             Self::Mimc(_) => Family::Mimc,
             Self::Sha256(_) => Family::Sha256,
+            Self::Mixed(_) => Family::Mixed,
         }
     }
 
@@ -118,6 +127,7 @@ impl BuiltIn {
             Self::Squarings(circuit) => circuit.rows(),
             Self::Mimc(circuit) => circuit.rows(),
             Self::Sha256(circuit) => circuit.rows(),
+            Self::Mixed(circuit) => circuit.rows(),
         }
     }
 
@@ -127,6 +137,7 @@ impl BuiltIn {
             Self::Squarings(circuit) => BuiltInCircuit::Squarings(circuit.circuit()),
             Self::Mimc(circuit) => BuiltInCircuit::Mimc(circuit.circuit()),
             Self::Sha256(circuit) => BuiltInCircuit::Sha256(circuit.circuit()),
+            Self::Mixed(circuit) => BuiltInCircuit::Mixed(circuit.circuit()),
         }
     }
 
@@ -145,6 +156,10 @@ impl BuiltIn {
                 let (circuit, public) = shape.instance(rng);
                 (BuiltInCircuit::Sha256(circuit), public)
             }
+            Self::Mixed(shape) => {
+                let (circuit, public) = shape.instance(rng);
+                (BuiltInCircuit::Mixed(circuit), public)
+            }
         };
         Instance { circuit, public }
     }
@@ -157,6 +172,7 @@ impl fmt::Display for BuiltIn {
             Self::Squarings(circuit) => write!(f, "squarings-{}", circuit.squarings),
             Self::Mimc(circuit) => write!(f, "mimc-{}-rounds", circuit.rounds),
             Self::Sha256(circuit) => write!(f, "sha256-{}-bytes", circuit.bytes),
+            Self::Mixed(circuit) => write!(f, "mixed-{}", circuit.constraints),
         }
     }
 }
@@ -179,6 +195,8 @@ pub enum BuiltInCircuit<F: PrimeField> {
     Mimc(MimcCircuit<F>),
     /// SHA-256 of a message.
     Sha256(Sha256Circuit),
+    /// Three tenths field elements, the rest bits.
+    Mixed(MixedCircuit<F>),
 }
 
 impl<F: PrimeField> Circuit<F> for BuiltInCircuit<F> {
@@ -187,6 +205,7 @@ impl<F: PrimeField> Circuit<F> for BuiltInCircuit<F> {
             Self::Squarings(circuit) => circuit.synthesize(cs),
             Self::Mimc(circuit) => circuit.synthesize(cs),
             Self::Sha256(circuit) => circuit.synthesize(cs),
+            Self::Mixed(circuit) => circuit.synthesize(cs),
         }
     }
 }
@@ -244,7 +263,9 @@ mod tests {
     #[test]
     fn sizes_are_as_promised() {
         for rows in [3, 4, 5, 100, 1 << 12] {
-            assert_eq!(BuiltIn::new(Family::Squarings, Size::Constraints(rows)).unwrap().rows(), rows);
+            for family in [Family::Squarings, Family::Mixed] {
+                assert_eq!(BuiltIn::new(family, Size::Constraints(rows)).unwrap().rows(), rows);
+            }
         }
         for rows in [6, 7, 8, 99, 100, 1 << 12] {
             assert_eq!(BuiltIn::new(Family::Mimc, Size::Constraints(rows)).unwrap().rows(), rows & !1);
@@ -270,7 +291,7 @@ mod tests {
             );
         }
         assert_eq!(BuiltIn::new(Family::Sha256, Size::Bytes(0)), Err(SizeError::EmptyMessage));
-        for family in [Family::Squarings, Family::Mimc] {
+        for family in [Family::Squarings, Family::Mimc, Family::Mixed] {
             assert_eq!(BuiltIn::new(family, Size::Bytes(64)), Err(SizeError::NoMessage { family }));
         }
         for bytes in [1 << 40, usize::MAX / 8, usize::MAX] {

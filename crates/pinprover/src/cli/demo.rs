@@ -1,7 +1,7 @@
 //! `demo`: set-up, proof and check of a built-in circuit, with a table of what it took.
 
-use bellperson::groth16::{generate_random_parameters, prepare_verifying_key, verify_proof};
-use blstrs::{Bls12, Scalar};
+use bellperson::groth16::{prepare_verifying_key, verify_proof};
+use blstrs::Scalar;
 use clap::Args;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -12,7 +12,7 @@ use super::report::{self, PhaseTimes, VectorsObject};
 use super::{Context, Outcome};
 use crate::circuits::{Family, Shape};
 use crate::error::Error;
-use crate::keys::{parse_proof, write_proof};
+use crate::keys::{self, parse_proof, write_proof};
 use crate::meter;
 use crate::proving::{Blinding, Session};
 
@@ -22,7 +22,7 @@ const DEFAULT_CONSTRAINTS: usize = 1 << 13;
 /// Prove a built-in circuit end to end: set-up, proof, check. Needs no files and no options
 #[derive(Debug, Args)]
 pub(super) struct Demo {
-    /// squarings (dense witness), mimc, or sha256 (mostly bits)
+    /// squarings (dense witness), mimc, sha256 (mostly bits), or mixed (30 % dense, the rest bits)
     #[arg(long, value_name = "CIRCUIT", default_value_t = Family::Mimc)]
     circuit: Family,
 
@@ -70,9 +70,9 @@ impl Demo {
         };
 
         let progress = context.ui.progress(3);
-        let make_key = || generate_random_parameters::<Bls12, _, _>(built.circuit::<Scalar>(), &mut rng);
+        let make_key = || keys::generate("set up", || built.circuit::<Scalar>(), &shape, &mut rng);
         let (params, setup) = progress.step(&format!("set up {built}"), make_key);
-        let params = params.map_err(Error::synthesis("set up"))?;
+        let params = params?;
         let instance = built.instance::<Scalar>(&mut rng);
         let blinding = Blinding::from_rng(&mut rng);
         let prove = || session.prove(&shape, instance.circuit, &params, blinding);

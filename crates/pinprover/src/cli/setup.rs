@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use bellperson::groth16::generate_random_parameters;
-use blstrs::Bls12;
 use clap::Args;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -14,7 +12,7 @@ use super::{Context, Outcome};
 use crate::circom::{CircomCircuit, R1cs};
 use crate::circuits::Shape;
 use crate::error::Error;
-use crate::keys::{write_params, write_vk};
+use crate::keys::{self, write_params, write_vk};
 use crate::ui::seconds;
 
 /// Make the proving and the verifying key of a circom circuit.
@@ -65,9 +63,9 @@ impl Setup {
         let shape = Shape::from(circuit.shape());
         // The system's randomness, stretched: the generator draws the secrets it forgets from it.
         let mut rng = ChaCha20Rng::from_entropy();
-        let make = || generate_random_parameters::<Bls12, _, _>(circuit, &mut rng);
+        let make = || keys::generate("set up", || circuit.clone(), &shape, &mut rng);
         let (params, time) = progress.step(&format!("set up {} constraints", shape.rows()), make);
-        let params = params.map_err(Error::synthesis("set up"))?;
+        let params = params?;
         let write = || -> Result<(), Error> {
             outputs.write("--params", |w| write_params(&params, w))?;
             outputs.write("--vk", |w| write_vk(&params.vk, w))?;

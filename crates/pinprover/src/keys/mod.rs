@@ -1,4 +1,4 @@
-//! bellperson's key files and proofs, read with care.
+//! Keys and proofs: bellperson's files, read with care, and new keys.
 //!
 //! bellperson's own readers say `not on curve` and no more, and believe length fields. These name the file, the
 //! section and the index, allocate nothing that the file's size does not vouch for, decode points on all of
@@ -11,8 +11,10 @@
 //! | `subgroup` | checking that very many points are in their subgroup, together |
 //! | `read` | the three readers |
 //! | `write` | the three writers |
+//! | `generate` | new keys |
 
 mod error;
+mod generate;
 pub(crate) mod point;
 mod read;
 mod subgroup;
@@ -20,6 +22,7 @@ mod write;
 
 pub use crate::circom::InFile;
 pub use error::{KeyError, PointError};
+pub use generate::{generate, generate_with};
 pub use read::{parse_params, parse_proof, parse_vk, read_params, read_proof, read_vk};
 pub use write::{write_params, write_proof, write_vk};
 
