@@ -9,7 +9,7 @@ use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
 use prover_core::memory::pool::Exhaustion;
-use prover_core::{Config, Guard, Hints, ProofReport, ProveError};
+use prover_core::{Config, Guard, Hints, InitError, ProofReport, ProveError};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{OsRng, RngCore, SeedableRng};
 
@@ -44,6 +44,10 @@ pub enum MemoryBackend {
     /// Page-locked for the device if there is one, pooled pages otherwise.
     #[default]
     Auto,
+    /// Pooled huge pages, page-locked for a CUDA device. An error without one.
+    CudaRegister,
+    /// The CUDA driver's own page-locked memory. An error without a device.
+    CudaHostAlloc,
     /// Pooled huge pages, not locked.
     Pages,
     /// The same, locked.
@@ -120,7 +124,10 @@ impl Session {
         if let Some(path) = &memory.hints {
             check_hints(path)?;
         }
-        let guard = prover_core::init(config).map_err(|e| Error::Configuration(e.to_string()))?;
+        let guard = prover_core::init(config).map_err(|e| match e {
+            InitError::Device { ref cause, .. } if cause.is_absence() => Error::NoDevice(e.to_string()),
+            e => Error::Configuration(e.to_string()),
+        })?;
         Ok(Self { guard })
     }
 
@@ -170,6 +177,8 @@ impl MemoryOptions {
         config.backend = match self.backend {
             _ if self.no_pool => prover_core::MemoryBackend::None,
             MemoryBackend::Auto => prover_core::MemoryBackend::Auto,
+            MemoryBackend::CudaRegister => prover_core::MemoryBackend::CudaRegister,
+            MemoryBackend::CudaHostAlloc => prover_core::MemoryBackend::CudaHostAlloc,
             MemoryBackend::Pages => prover_core::MemoryBackend::Pages,
             MemoryBackend::Mlock => prover_core::MemoryBackend::Mlock,
             MemoryBackend::Heap => prover_core::MemoryBackend::Heap,

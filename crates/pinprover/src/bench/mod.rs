@@ -1,12 +1,14 @@
-//! Our prover against upstream's, in one process, in turns.
+//! Our prover against upstream's, in one process, in turns; and how fast vectors get to a device.
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`h2d`] | uploads, by where the vectors live |
 //! | [`listen`] | upstream's phase times, from its own log lines |
 //! | [`keycache`] | keys kept between runs: making one takes longer than proving |
 //! | [`race`] | the proofs in turns, their times, and the check that both are the same proof |
 //! | [`peak`] | the peak memory of one proof, in a process of its own |
 
+pub mod h2d;
 pub mod keycache;
 pub mod listen;
 pub mod peak;

@@ -25,6 +25,8 @@ const DEFAULT_CONSTRAINTS: usize = 1 << 18;
 #[derive(Debug, Subcommand)]
 pub(super) enum Bench {
     Cpu(Cpu),
+    #[command(name = "h2d")]
+    H2d(super::bench_h2d::H2d),
     #[command(hide = true)]
     Peak(PeakOf),
 }
@@ -33,7 +35,7 @@ pub(super) enum Bench {
 /// the two proofs of a round differ in one byte
 #[derive(Debug, Args)]
 pub(super) struct Cpu {
-    /// One or more of squarings (dense witness), mimc, sha256 (mostly bits), mixed (30 % dense, the rest bits)
+    /// One or more of squarings (dense witness), mimc, sha256 (mostly bits)
     #[arg(long, value_name = "CIRCUIT", value_delimiter = ',', default_value = "squarings,sha256")]
     circuit: Vec<Family>,
 
@@ -106,6 +108,7 @@ impl Bench {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         match self {
             Self::Cpu(command) => command.run(context),
+            Self::H2d(command) => command.run(context),
             Self::Peak(command) => command.run(context),
         }
     }

@@ -7,11 +7,13 @@
 //! | `setup`, `prove`, `verify`, `export` | circom circuits |
 //! | `demo` | everything on a built-in circuit |
 //! | `bench` | our prover against upstream's |
+//! | `bench_h2d` | uploads to a device |
 //!
 //! Each command is a clap struct with a `run`. It prints its result and returns an `Outcome`, or an
 //! [`Error`] that becomes a line on standard error and an exit code.
 
 mod bench;
+mod bench_h2d;
 mod circuit;
 mod demo;
 mod export;

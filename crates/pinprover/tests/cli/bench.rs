@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::support::{command, run, Folder};
+use crate::support::{command, run, Folder, Run};
 
 #[test]
 fn the_race_is_even_on_proofs_and_complete_on_times() {
@@ -76,4 +76,36 @@ fn an_interrupted_run_leaves_no_file() {
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(output.stdout, b"");
     assert_eq!(std::fs::read_dir(&keys).unwrap().count(), 0);
+}
+
+/// Field cases 31 and 44: without a device (or with all of them hidden) the answer is plain, and quick.
+#[test]
+fn uploads_need_a_device_and_say_so() {
+    let folder = Folder::new();
+    for (option, value) in [("--device", "0"), ("--rounds", "3")] {
+        let plot = folder.path("plot.svg");
+        let mut command = command(["bench", "h2d", "--constraints=100", "--sizes=1MiB", option, value]);
+        let hidden = command.arg("--plot").arg(&plot).env("CUDA_VISIBLE_DEVICES", "");
+        Run::from(hidden.output().unwrap()).expect_error(4, &["no CUDA device"]);
+        assert!(!plot.exists());
+    }
+    for backend in ["cuda-register", "cuda-host-alloc"] {
+        let mut command = command(["demo", "--constraints=100", "--memory-backend", backend]);
+        let hidden = command.env("CUDA_VISIBLE_DEVICES", "");
+        let memory = format!("memory backend {backend}: no CUDA device");
+        Run::from(hidden.output().unwrap()).expect_error(4, &[&memory]);
+    }
+}
+
+#[test]
+fn nonsense_for_uploads_is_refused_before_the_device_is_asked() {
+    for (option, part) in [
+        ("--sizes=0", "0 bytes"),
+        ("--sizes=1TB5", "--sizes"),
+        ("--copying=4096", "at most 1024"),
+        ("--constraints=1", "--constraints"),
+    ] {
+        let run = run(["bench", "h2d", option]);
+        assert!(run.code == 2 && run.stderr.contains(part), "{run:?}");
+    }
 }
