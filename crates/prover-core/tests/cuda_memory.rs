@@ -197,9 +197,14 @@ fn a_warm_set_takes_less_than_50_microseconds_and_a_cold_one_is_cheap() {
     const GIB: usize = 1 << 30;
     let (pool, _budget, _ledger) = pool_over(CudaRegister::new(context), 8 * GIB, |_| {});
     let set = layouts(&[GIB / 2; 4]);
-    let started = Instant::now();
-    drop(pool.check_out(&set).unwrap());
-    let cold = started.elapsed();
+    // The best of three: other tests are at work on this machine.
+    let cold = (0..3).map(|_| {
+        pool.trim_all();
+        let started = Instant::now();
+        drop(pool.check_out(&set).unwrap());
+        started.elapsed()
+    });
+    let cold = cold.min().unwrap();
     let mut warm: Vec<Duration> = (0..101)
         .map(|_| {
             let started = Instant::now();
@@ -210,7 +215,7 @@ fn a_warm_set_takes_less_than_50_microseconds_and_a_cold_one_is_cheap() {
     warm.sort_unstable();
     println!("cold: {:.3} s a GiB; warm: {:?} a set", cold.as_secs_f64() / 2.0, warm[50]);
     assert!(warm[50] < Duration::from_micros(50), "{:?}", warm[50]);
-    // A wide margin over the 0.08 s of a quiet machine: others may be at work here.
+    // Five times the 0.08 s a GiB of a quiet machine, which `pinprover bench h2d` measures.
     assert!(cold < Duration::from_millis(800), "{cold:?}");
 }
 
