@@ -5,12 +5,14 @@
 //! in Jacobian coordinates takes, and its result needs no normalisation.
 
 use ff::Field;
+use group::prime::PrimeCurveAffine;
 
-/// Coordinates of a curve's points. The identity is (0, 0), which is on no curve `y^2 = x^3 + b` with `b != 0`.
-pub(super) struct Coordinates<Of, From> {
-    /// x and y.
-    pub(super) of: Of,
-    /// The point of an x and a y.
+/// The coordinates of a curve's points, and the point of two coordinates.
+///
+/// The types of blstrs's coordinates have no names outside it, so they are never named: closures carry them.
+pub(super) struct Coordinates<X, Y, From> {
+    pub(super) x: X,
+    pub(super) y: Y,
     pub(super) from: From,
 }
 
@@ -22,69 +24,101 @@ pub(super) struct Pending<F> {
     before: F,
 }
 
-/// Adds `summand(i)` to `sums[i]`, for each `i`; `None` adds nothing. `summand` must give the same each time: it is
-/// asked twice. `pending` is room to work in.
+/// Adds `summand(i)`, which is not the identity, to `sums[i]`, for each `i`; `None` adds nothing. `summand` must give
+/// the same each time: it is asked twice. `pending` is room to work in.
 ///
-/// All cases are right: the identity on either side, equal points, opposite points. Curves of odd order only: there
-/// is no point with y = 0.
-pub(super) fn add_all<P, F, Of, From>(
+/// All other cases are right: a sum that is the identity, equal points, opposite points. The curve's order must be
+/// odd: no point has y = 0.
+pub(super) fn add_all<'a, P, F, X, Y, From>(
     sums: &mut [P],
-    summand: impl Fn(usize) -> Option<(F, F)>,
-    coordinates: &Coordinates<Of, From>,
+    summand: impl Fn(usize) -> Option<&'a P>,
+    coordinates: &Coordinates<X, Y, From>,
     pending: &mut Vec<Pending<F>>,
 ) where
+    P: PrimeCurveAffine + 'a,
     F: Field,
-    Of: Fn(&P) -> (F, F),
+    X: Fn(&P) -> F,
+    Y: Fn(&P) -> F,
     From: Fn(F, F) -> P,
 {
-    let identity = (F::ZERO, F::ZERO);
+    let Coordinates { x, y, from } = coordinates;
     pending.clear();
     let mut product = F::ONE;
     for (at, sum) in sums.iter_mut().enumerate() {
-        let Some((x2, y2)) = summand(at) else { continue };
-        let (x1, y1) = (coordinates.of)(sum);
-        let mut denominator = x2 - x1;
-        if denominator == F::ZERO {
-            if y1 != y2 {
-                // Opposite points, or one is the identity and the other has x = 0.
-                let (x, y) = match ((x1, y1) == identity, (x2, y2) == identity) {
-                    (true, _) => (x2, y2),
-                    (_, true) => (x1, y1),
-                    _ => identity,
-                };
-                *sum = (coordinates.from)(x, y);
-                continue;
-            }
-            if (x1, y1) == identity {
-                continue;
-            }
-            denominator = y1.double();
-        } else if (x1, y1) == identity {
-            *sum = (coordinates.from)(x2, y2);
-            continue;
-        } else if (x2, y2) == identity {
+        let Some(summand) = summand(at) else { continue };
+        if bool::from(sum.is_identity()) {
+            *sum = *summand;
             continue;
         }
+        let mut denominator = x(summand);
+        denominator -= &x(sum);
         pending.push(Pending { at, denominator, before: product });
-        product *= denominator;
+        product *= &denominator;
     }
-    let Some(mut inverse) = Option::<F>::from(product.invert()) else {
-        unreachable!("a product of what is not zero is not zero")
+    // Zero only if points met, which the multiples of one point hardly do: one look for all of them.
+    let mut met = false;
+    let mut inverse = match Option::from(product.invert()) {
+        Some(inverse) => inverse,
+        None => {
+            met = true;
+            let product = resolve(sums, &summand, coordinates, pending);
+            Option::from(product.invert()).expect("a product of what is not zero is not zero")
+        }
     };
-    for Pending { at, denominator, before } in pending.drain(..).rev() {
-        let this = inverse * before;
-        inverse *= denominator;
-        let sum = &mut sums[at];
-        let (x1, y1) = (coordinates.of)(sum);
-        let (x2, y2) = summand(at).expect("the same as before");
-        let slope = if x1 == x2 {
+    for Pending { at, denominator, before } in pending.iter().rev() {
+        let sum = &mut sums[*at];
+        let Some(summand) = summand(*at) else { unreachable!("it gives the same each time") };
+        let (x1, y1, x2) = (x(sum), y(sum), x(summand));
+        let mut slope = if met && x1 == x2 {
+            // The tangent: 3 x^2 / 2 y.
             let square = x1.square();
-            (square.double() + square) * this
+            square.double() + square
         } else {
-            (y2 - y1) * this
+            let mut rise = y(summand);
+            rise -= &y1;
+            rise
         };
-        let x = slope.square() - x1 - x2;
-        let y = slope * (x1 - x) - y1;
-        *sum = (coordinates.from)(x, y);
+        slope *= before;
+        slope *= &inverse;
+        inverse *= denominator;
+        let mut x3 = slope.square();
+        x3 -= &x1;
+        x3 -= &x2;
+        let mut y3 = x1;
+        y3 -= &x3;
+        y3 *= &slope;
+        y3 -= &y1;
+        *sum = from(x3, y3);
     }
+}
+
+/// Takes opposite points out of `pending`, whose sum is the identity, and gives equal ones the denominator of the
+/// tangent. Returns the product of all denominators.
+fn resolve<'a, P, F, X, Y, From>(
+    sums: &mut [P],
+    summand: &impl Fn(usize) -> Option<&'a P>,
+    coordinates: &Coordinates<X, Y, From>,
+    pending: &mut Vec<Pending<F>>,
+) -> F
+where
+    P: PrimeCurveAffine + 'a,
+    F: Field,
+    X: Fn(&P) -> F,
+    Y: Fn(&P) -> F,
+{
+    let mut product = F::ONE;
+    pending.retain_mut(|addition| {
+        if addition.denominator == F::ZERO {
+            let sum = &mut sums[addition.at];
+            if summand(addition.at) != Some(sum) {
+                *sum = P::identity();
+                return false;
+            }
+            addition.denominator = (coordinates.y)(sum).double();
+        }
+        addition.before = product;
+        product *= &addition.denominator;
+        true
+    });
+    product
 }

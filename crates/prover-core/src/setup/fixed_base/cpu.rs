@@ -5,7 +5,6 @@
 //! thread, digit by digit, with the additions of [`affine`](super::affine): no point is ever out of affine form.
 
 use std::hint::black_box;
-use std::ops::Neg;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use blstrs::{G1Affine, G2Affine, Scalar};
@@ -42,7 +41,6 @@ impl CpuFixedBase {
     }
 }
 
-// The coordinates' types have no names outside blstrs, so they are never named: closures carry them.
 impl FixedBase for CpuFixedBase {
     fn name(&self) -> &str {
         "cpu"
@@ -50,7 +48,8 @@ impl FixedBase for CpuFixedBase {
 
     fn g1(&self, base: &G1Affine, scalars: &[Scalar], out: &mut [G1Affine]) -> Result<(), FixedBaseError> {
         let coordinates = Coordinates {
-            of: |p: &G1Affine| (p.x(), p.y()),
+            x: G1Affine::x,
+            y: G1Affine::y,
             from: |x, y| G1Affine::from_raw_unchecked(x, y, false),
         };
         multiply(&self.g1, base, scalars, out, &coordinates)
@@ -58,7 +57,8 @@ impl FixedBase for CpuFixedBase {
 
     fn g2(&self, base: &G2Affine, scalars: &[Scalar], out: &mut [G2Affine]) -> Result<(), FixedBaseError> {
         let coordinates = Coordinates {
-            of: |p: &G2Affine| (p.x(), p.y()),
+            x: G2Affine::x,
+            y: G2Affine::y,
             from: |x, y| G2Affine::from_raw_unchecked(x, y, false),
         };
         multiply(&self.g2, base, scalars, out, &coordinates)
@@ -84,20 +84,25 @@ fn best_width(scalars: usize) -> usize {
     (2..=WIDEST).min_by_key(cost).expect("there are widths")
 }
 
-fn multiply<P, F, Of, From>(
+fn multiply<P, F, X, Y, From>(
     kept: &Mutex<Option<Arc<Table<P>>>>,
     base: &P,
     scalars: &[Scalar],
     out: &mut [P],
-    coordinates: &Coordinates<Of, From>,
+    coordinates: &Coordinates<X, Y, From>,
 ) -> Result<(), FixedBaseError>
 where
-    P: PrimeCurveAffine<Scalar = Scalar> + PartialEq,
-    F: Field + Neg<Output = F>,
-    Of: Fn(&P) -> (F, F) + Sync,
+    P: PrimeCurveAffine<Scalar = Scalar>,
+    F: Field,
+    X: Fn(&P) -> F + Sync,
+    Y: Fn(&P) -> F + Sync,
     From: Fn(F, F) -> P + Sync,
 {
     assert_eq!(scalars.len(), out.len(), "a point for each scalar");
+    if bool::from(base.is_identity()) {
+        out.fill(P::identity());
+        return Ok(());
+    }
     if scalars.is_empty() {
         return Ok(());
     }
@@ -119,45 +124,66 @@ where
     Ok(())
 }
 
-fn multiply_with<P, F, Of, From>(
+fn multiply_with<P, F, X, Y, From>(
     table: &Table<P>,
     scalars: &[Scalar],
     out: &mut [P],
-    coordinates: &Coordinates<Of, From>,
+    coordinates: &Coordinates<X, Y, From>,
 ) where
     P: PrimeCurveAffine<Scalar = Scalar>,
-    F: Field + Neg<Output = F>,
-    Of: Fn(&P) -> (F, F) + Sync,
+    F: Field,
+    X: Fn(&P) -> F + Sync,
+    Y: Fn(&P) -> F + Sync,
     From: Fn(F, F) -> P + Sync,
 {
     // No more than a share for each thread, so that all have work.
     let block = scalars.len().div_ceil(rayon::current_num_threads()).clamp(1, BLOCK);
+    let room = || {
+        let digits = vec![0; digits::count(table.width) * block];
+        (digits, vec![P::identity(); block], Vec::with_capacity(block))
+    };
     out.par_chunks_mut(block).zip(scalars.par_chunks(block)).for_each_init(
-        || (vec![0; digits::count(table.width) * block], Vec::with_capacity(block)),
-        |(digits, pending), (out, scalars)| {
+        room,
+        |(digits, summands, pending), (out, scalars)| {
             for (i, scalar) in scalars.iter().enumerate() {
                 digits::split(scalar, table.width, |place, digit| digits[place * block + i] = digit);
             }
             out.fill(P::identity());
-            for (place, digits) in digits.chunks(block).enumerate() {
-                add_all(out, |i| table.multiple(place, digits[i], coordinates), coordinates, pending);
+            let places = table.multiples.chunks(1 << (table.width - 1));
+            for (multiples, digits) in places.zip(digits.chunks(block)) {
+                // Nothing but loads that do not wait for each other: the tables are larger than the caches.
+                for (summand, digit) in summands.iter_mut().zip(&digits[..scalars.len()]) {
+                    if let Some(at) = (digit.unsigned_abs() as usize).checked_sub(1) {
+                        *summand = multiples[at];
+                    }
+                }
+                for (summand, digit) in summands.iter_mut().zip(&digits[..scalars.len()]) {
+                    if *digit < 0 {
+                        *summand = -*summand;
+                    }
+                }
+                let summand = |i: usize| (digits[i] != 0).then_some(&summands[i]);
+                add_all(out, summand, coordinates, pending);
             }
             // They are as secret as the scalars.
             digits.fill(0);
             black_box(digits);
+            summands.fill(P::identity());
+            black_box(summands);
         },
     );
 }
 
 impl<P: PrimeCurveAffine<Scalar = Scalar>> Table<P> {
-    fn new<F, Of, From>(
+    fn new<F, X, Y, From>(
         base: &P,
         width: usize,
-        coordinates: &Coordinates<Of, From>,
+        coordinates: &Coordinates<X, Y, From>,
     ) -> Result<Self, FixedBaseError>
     where
         F: Field,
-        Of: Fn(&P) -> (F, F) + Sync,
+        X: Fn(&P) -> F + Sync,
+        Y: Fn(&P) -> F + Sync,
         From: Fn(F, F) -> P + Sync,
     {
         let (places, half) = (digits::count(width), 1 << (width - 1));
@@ -181,29 +207,12 @@ impl<P: PrimeCurveAffine<Scalar = Scalar>> Table<P> {
             for m in (0..width - 1).map(|log| 1 << log) {
                 let (low, high) = multiples[..2 * m].split_at_mut(m);
                 high.copy_from_slice(low);
-                let step = (coordinates.of)(&low[m - 1]);
                 for high in high.chunks_mut(BLOCK) {
-                    add_all(high, |_| Some(step), coordinates, pending);
+                    add_all(high, |_| Some(&low[m - 1]), coordinates, pending);
                 }
             }
         });
         Ok(Self { base: *base, width, multiples })
-    }
-
-    /// The coordinates of `digit * 2^(width * place) * base`; `None` for 0.
-    fn multiple<F, Of, From>(
-        &self,
-        place: usize,
-        digit: i32,
-        coordinates: &Coordinates<Of, From>,
-    ) -> Option<(F, F)>
-    where
-        F: Field + Neg<Output = F>,
-        Of: Fn(&P) -> (F, F),
-    {
-        let at = (digit.unsigned_abs() as usize).checked_sub(1)?;
-        let (x, y) = (coordinates.of)(&self.multiples[(place << (self.width - 1)) + at]);
-        Some((x, if digit < 0 { -y } else { y }))
     }
 }
 
@@ -288,7 +297,8 @@ mod tests {
         let expected = expected::<blstrs::G1Projective>(base, &scalars);
         for width in 2..=WIDEST {
             let coordinates = Coordinates {
-                of: |p: &G1Affine| (p.x(), p.y()),
+                x: G1Affine::x,
+                y: G1Affine::y,
                 from: |x, y| G1Affine::from_raw_unchecked(x, y, false),
             };
             let table = Arc::new(Table::new(&base, width, &coordinates).unwrap());
@@ -304,19 +314,25 @@ mod tests {
         let (p, o) = (G1Affine::generator(), G1Affine::identity());
         let q = p.mul(Scalar::from(5)).to_affine();
         let coordinates = Coordinates {
-            of: |p: &G1Affine| (p.x(), p.y()),
+            x: G1Affine::x,
+            y: G1Affine::y,
             from: |x, y| G1Affine::from_raw_unchecked(x, y, false),
         };
-        let left = [p, p, p, o, o, q, -q, p];
-        let right = [p, -p, o, p, o, p, q, q];
-        let mut sums = left;
-        add_all(&mut sums, |i| Some((coordinates.of)(&right[i])), &coordinates, &mut Vec::new());
-        for i in 0..left.len() {
-            assert_eq!(sums[i], (left[i].to_curve() + right[i].to_curve()).to_affine(), "{i}");
+        let left = [p, p, q, o, o, q, -q, p, -p];
+        let right = [p, -p, p, p, -q, p, q, q, -p];
+        // All, then each alone: whether points meet decides for the whole of a call.
+        for range in (0..left.len()).map(|i| i..i + 1).chain(std::iter::once(0..left.len())) {
+            let mut sums = left[range.clone()].to_vec();
+            let right = &right[range.clone()];
+            add_all(&mut sums, |i| Some(&right[i]), &coordinates, &mut Vec::new());
+            for (i, sum) in sums.iter().enumerate() {
+                let expected = left[range.start + i].to_curve() + right[i].to_curve();
+                assert_eq!(*sum, expected.to_affine(), "{i} of {range:?}");
+            }
+            let before = sums.clone();
+            add_all(&mut sums, |_| None, &coordinates, &mut Vec::new());
+            assert_eq!(sums, before);
         }
-        let before = sums;
-        add_all(&mut sums, |_| None, &coordinates, &mut Vec::new());
-        assert_eq!(sums, before);
     }
 
     #[test]
