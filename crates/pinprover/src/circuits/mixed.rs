@@ -12,11 +12,13 @@
 //! | 6 | `d * m = d'` | `d'`, the product of the last one and the period's first | the first |
 //!
 //! The last row makes the last `d` public. The random bits come from a generator whose seed is part of the witness,
-//! with the first `d`.
+//! with the first `d`. Segments of 81,920 rows share no variable, so they are synthesised in parallel where the
+//! constraint system allows it, as real circuits do.
 
 use bellperson::{Circuit, ConstraintSystem, SynthesisError, Variable};
 use ff::PrimeField;
 use rand_core::RngCore;
+use rayon::prelude::*;
 
 /// Rows beyond the constraints: the constant one and the public output.
 const INPUT_ROWS: usize = 2;
@@ -41,6 +43,9 @@ const PERIOD: [Row; 20] = {
     [P, B, X, X, P, X, B, X, P, X, X, B, P, X, X, P, X, B, X, P]
 };
 
+/// Rows of a segment: whole periods.
+const SEGMENT: usize = PERIOD.len() << 12;
+
 /// A circuit of a given size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mixed {
@@ -61,7 +66,7 @@ impl Mixed {
 
     /// The circuit without a witness.
     pub fn circuit<F: PrimeField>(&self) -> MixedCircuit<F> {
-        MixedCircuit { constraints: self.constraints, witness: None }
+        MixedCircuit { shape: *self, witness: None }
     }
 
     /// The circuit with a fresh witness, and its output.
@@ -69,20 +74,25 @@ impl Mixed {
         // The chain of products never leaves zero, so it does not begin there.
         let start = std::iter::repeat_with(|| F::random(&mut *rng)).find(|start| !start.is_zero_vartime());
         let witness = Witness { start: start.expect("the repetition has no end"), seed: rng.next_u64() };
-        let mut values = Values::new(witness);
-        for row in self.rows_in_order() {
-            if row == (0, Row::Product) {
-                values.first_product();
-            } else if row.1 == Row::Product {
-                values.product();
+        let last = self.segments() - 1;
+        let mut values = Values::new(witness, last);
+        for (place, row) in self.rows_of(last) {
+            if row == Row::Product {
+                values.product(place == 0);
             }
         }
-        (MixedCircuit { constraints: self.constraints, witness: Some(witness) }, vec![values.last])
+        (MixedCircuit { shape: *self, witness: Some(witness) }, vec![values.last])
     }
 
-    /// All rows but the output's, each with its place in the period.
-    fn rows_in_order(&self) -> impl Iterator<Item = (usize, Row)> {
-        PERIOD.into_iter().enumerate().cycle().take(self.constraints - 1)
+    /// The number of segments, at least 1.
+    fn segments(&self) -> usize {
+        (self.constraints - 1).div_ceil(SEGMENT).max(1)
+    }
+
+    /// The rows of a segment, the output's excluded, each with its place in the period.
+    fn rows_of(&self, segment: usize) -> impl Iterator<Item = (usize, Row)> {
+        let rows = (self.constraints - 1 - segment * SEGMENT).min(SEGMENT);
+        PERIOD.into_iter().enumerate().cycle().take(rows)
     }
 }
 
@@ -98,7 +108,7 @@ struct Witness<F> {
 /// The circuit, with or without a witness.
 #[derive(Clone)]
 pub struct MixedCircuit<F> {
-    constraints: usize,
+    shape: Mixed,
     witness: Option<Witness<F>>,
 }
 
@@ -115,15 +125,23 @@ struct Values<F> {
     factor: F,
 }
 
+/// What SplitMix64 adds to its state for each 64 bits.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 impl<F: PrimeField> Values<F> {
-    fn new(Witness { start, seed }: Witness<F>) -> Self {
-        Self { state: seed, bits: 0, left: 0, bit: false, toggle: false, last: start, factor: start }
+    /// At the beginning of a segment. Each has its own start, and its own part of the stream of bits.
+    fn new(Witness { start, seed }: Witness<F>, segment: usize) -> Self {
+        let start = start * F::MULTIPLICATIVE_GENERATOR.pow_vartime([segment as u64]);
+        // More than a segment uses.
+        let words = (segment * SEGMENT / 64) as u64;
+        let state = seed.wrapping_add(STEP.wrapping_mul(words));
+        Self { state, bits: 0, left: 0, bit: false, toggle: false, last: start, factor: start }
     }
 
     /// The next random bit: SplitMix64, 64 bits at a time. The first one is the first exclusive or, too.
     fn random_bit(&mut self, first: bool) -> bool {
         if self.left == 0 {
-            self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.state = self.state.wrapping_add(STEP);
             let mut mixed = self.state;
             mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -143,15 +161,13 @@ impl<F: PrimeField> Values<F> {
         self.toggle
     }
 
-    fn product(&mut self) -> F {
+    /// The next product, which is the factor from here on if it is the `first` of a period.
+    fn product(&mut self, first: bool) -> F {
         self.last *= self.factor;
+        if first {
+            self.factor = self.last;
+        }
         self.last
-    }
-
-    /// The product that is the factor from here on.
-    fn first_product(&mut self) -> F {
-        self.factor = self.product();
-        self.factor
     }
 }
 
@@ -163,59 +179,81 @@ fn bit<F: PrimeField>(bit: bool) -> F {
     }
 }
 
-impl<F: PrimeField> Circuit<F> for MixedCircuit<F> {
-    fn synthesize<CS: ConstraintSystem<F>>(self, cs: &mut CS) -> Result<(), SynthesisError> {
-        let mut values = self.witness.map(Values::new);
+impl<F: PrimeField> MixedCircuit<F> {
+    /// Adds a segment. Returns its last product and its value.
+    fn segment<CS: ConstraintSystem<F>>(
+        &self,
+        cs: &mut CS,
+        segment: usize,
+    ) -> Result<(Variable, Option<F>), SynthesisError> {
+        let missing = || SynthesisError::AssignmentMissing;
+        let mut values = self.witness.map(|witness| Values::new(witness, segment));
         let (one, two) = (CS::one(), F::ONE.double());
-        let start = self.witness.map(|witness| witness.start);
-        let mut last = cs.alloc(|| "start", || start.ok_or(SynthesisError::AssignmentMissing))?;
+        let start = values.as_ref().map(|values| values.last);
+        let mut last = cs.alloc(|| format!("start {segment}"), || start.ok_or_else(missing))?;
         let mut factor = last;
-        // The last bit and the last exclusive or; the first exclusive or is of the first bit and itself, so 0.
+        // The last bit and the last exclusive or, which the first bit begins.
         let mut bits: Option<(Variable, Variable)> = None;
-        let shape = Mixed { constraints: self.constraints };
-        for (i, (place, row)) in shape.rows_in_order().enumerate() {
+        for (i, (place, row)) in self.shape.rows_of(segment).enumerate() {
+            let name = || format!("row {segment}.{i}");
             let values = values.as_mut();
             match (row, bits) {
                 (Row::Product, _) => {
-                    let get = || {
-                        let make = if place == 0 { Values::first_product } else { Values::product };
-                        values.map(make).ok_or(SynthesisError::AssignmentMissing)
-                    };
-                    let product = cs.alloc(|| format!("product {i}"), get)?;
-                    cs.enforce(|| format!("row {i}"), |lc| lc + last, |lc| lc + factor, |lc| lc + product);
+                    let get = || values.map(|values| values.product(place == 0)).ok_or_else(missing);
+                    let product = cs.alloc(|| format!("product {segment}.{i}"), get)?;
+                    cs.enforce(name, |lc| lc + last, |lc| lc + factor, |lc| lc + product);
                     last = product;
                     if place == 0 {
                         factor = product;
                     }
                 }
                 (Row::Xor, Some((b, toggle))) => {
-                    let get = || {
-                        let bit = values.map(|values| bit(values.xor()));
-                        bit.ok_or(SynthesisError::AssignmentMissing)
-                    };
-                    let next = cs.alloc(|| format!("exclusive or {i}"), get)?;
-                    cs.enforce(
-                        || format!("row {i}"),
-                        |lc| lc + (two, toggle),
-                        |lc| lc + b,
-                        |lc| lc + toggle + b - next,
-                    );
+                    let get = || values.map(|values| bit(values.xor())).ok_or_else(missing);
+                    let next = cs.alloc(|| format!("exclusive or {segment}.{i}"), get)?;
+                    cs.enforce(name, |lc| lc + (two, toggle), |lc| lc + b, |lc| lc + toggle + b - next);
                     bits = Some((b, next));
                 }
                 (Row::Bit, _) | (Row::Xor, None) => {
-                    let get = || {
-                        let bit = values.map(|values| bit(values.random_bit(bits.is_none())));
-                        bit.ok_or(SynthesisError::AssignmentMissing)
-                    };
-                    let b = cs.alloc(|| format!("bit {i}"), get)?;
-                    cs.enforce(|| format!("row {i}"), |lc| lc + b, |lc| lc + one - b, |lc| lc);
+                    let first = bits.is_none();
+                    let get = || values.map(|values| bit(values.random_bit(first))).ok_or_else(missing);
+                    let b = cs.alloc(|| format!("bit {segment}.{i}"), get)?;
+                    cs.enforce(name, |lc| lc + b, |lc| lc + one - b, |lc| lc);
                     bits = Some((b, bits.map_or(b, |(_, toggle)| toggle)));
                 }
             }
         }
-        let output = values.map(|values| values.last);
-        let output = cs.alloc_input(|| "output", || output.ok_or(SynthesisError::AssignmentMissing))?;
-        cs.enforce(|| "last row", |lc| lc + last, |lc| lc + one, |lc| lc + output);
+        Ok((last, values.map(|values| values.last)))
+    }
+}
+
+impl<F: PrimeField> Circuit<F> for MixedCircuit<F> {
+    /// On all of rayon's threads, if the constraint system can be extended.
+    fn synthesize<CS: ConstraintSystem<F>>(self, cs: &mut CS) -> Result<(), SynthesisError> {
+        let last = self.shape.segments() - 1;
+        if CS::is_extensible() {
+            // A wave at a time, so that no more than that is in memory twice.
+            let wave = 2 * rayon::current_num_threads();
+            for first in (0..last).step_by(wave) {
+                let make = |segment| {
+                    let mut child = CS::new();
+                    child.alloc_input(|| "one", || Ok(F::ONE))?;
+                    self.segment(&mut child, segment)?;
+                    Ok(child)
+                };
+                let children: Vec<Result<CS, SynthesisError>> =
+                    (first..last.min(first + wave)).into_par_iter().map(make).collect();
+                for child in children {
+                    cs.extend(&child?);
+                }
+            }
+        } else {
+            for segment in 0..last {
+                self.segment(cs, segment)?;
+            }
+        }
+        let (product, value) = self.segment(cs, last)?;
+        let output = cs.alloc_input(|| "output", || value.ok_or(SynthesisError::AssignmentMissing))?;
+        cs.enforce(|| "last row", |lc| lc + product, |lc| lc + CS::one(), |lc| lc + output);
         Ok(())
     }
 }
@@ -258,5 +296,28 @@ mod tests {
         dense.dedup();
         assert_eq!(dense.len(), number);
         assert!(dense[number / 2][0].abs_diff(0x3a) < 4, "the median is half of the prime");
+    }
+
+    #[test]
+    fn segments_in_parallel_are_the_segments_in_order() {
+        use bellperson::util_cs::test_cs::TestConstraintSystem;
+
+        let mut rng = ChaCha20Rng::seed_from_u64(2);
+        for constraints in [SEGMENT, SEGMENT + 1, SEGMENT + 2, 2 * SEGMENT + 30] {
+            let mixed = Mixed { constraints };
+            let (circuit, public) = mixed.instance::<Scalar>(&mut rng);
+            let mut in_order = TestConstraintSystem::new();
+            circuit.clone().synthesize(&mut in_order).unwrap();
+            assert_eq!(in_order.which_is_unsatisfied(), None);
+            assert!(in_order.verify(&public));
+            let extended = synthesize(circuit, None).unwrap();
+            assert_eq!(extended.shape().constraints, mixed.rows());
+            assert_eq!(extended.input_assignment(), [Scalar::ONE, public[0]]);
+            assert!(extended.aux_assignment() == in_order.scalar_aux(), "{constraints}");
+            let counts = super::super::Shape::of(mixed.circuit::<Scalar>()).unwrap();
+            assert_eq!(extended.shape().aux, counts.aux);
+            assert_eq!(extended.a_aux_density().get_total_density(), counts.a_aux);
+            assert_eq!(extended.b_aux_density().get_total_density(), counts.b_aux);
+        }
     }
 }
