@@ -35,7 +35,7 @@ pub(super) enum Bench {
 /// the two proofs of a round differ in one byte
 #[derive(Debug, Args)]
 pub(super) struct Cpu {
-    /// One or more of squarings (dense witness), mimc, sha256 (mostly bits)
+    /// One or more of squarings (dense witness), mimc, sha256 (mostly bits), mixed (30 % dense, the rest bits)
     #[arg(long, value_name = "CIRCUIT", value_delimiter = ',', default_value = "squarings,sha256")]
     circuit: Vec<Family>,
 
