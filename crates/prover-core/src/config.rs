@@ -29,6 +29,23 @@ pub enum MemoryBackend {
     None,
 }
 
+/// Where proofs are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProverChoice {
+    /// On the device if there is one and this build has kernels (feature `cuda`), else on the CPU; small circuits on the CPU.
+    /// The environment variable `PINPROVER_BACKEND` (`auto`, `gpu`, `cpu`) decides first, then upstream's `BELLMAN_NO_GPU`.
+    #[default]
+    Auto,
+    /// On the device, or not at all.
+    Gpu,
+    /// On the CPU.
+    Cpu,
+}
+
+/// Hears how much of a key has come to the device: bytes so far, and of all.
+pub type KeyProgress = std::sync::Arc<dyn Fn(u64, u64) + Send + Sync>;
+
 /// Where capacity hints are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -41,12 +58,21 @@ pub enum Hints {
 }
 
 /// The settings of a prover. Start from the default and change fields.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// The memory budget in bytes, for all that this library allocates. `None`: the smaller of physical memory and every
     /// cgroup limit, less a margin.
     pub memory_budget: Option<u64>,
+    /// Where proofs are computed.
+    pub prover: ProverChoice,
+    /// The device, as the driver numbers those it shows to this process.
+    pub device: u32,
+    /// With [`ProverChoice::Auto`]: whether the CPU proves what the device cannot. It is logged, and each report says where its
+    /// proof was made. If not, [`init`](crate::init) fails without a device, and a proof that does not fit it is an error.
+    pub cpu_fallback: bool,
+    /// Hears how the loading of a key to the device goes.
+    pub on_key_load: Option<KeyProgress>,
     /// What backs the proving vectors.
     pub backend: MemoryBackend,
     /// The most bytes that the pool maps, inside the budget. `None`: as much as the budget.
@@ -75,6 +101,10 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             memory_budget: None,
+            prover: ProverChoice::Auto,
+            device: 0,
+            cpu_fallback: true,
+            on_key_load: None,
             backend: MemoryBackend::Auto,
             pool_max: None,
             exhaustion: Exhaustion::Heap,
@@ -85,5 +115,20 @@ impl Default for Config {
             self_check: true,
             reports: 256,
         }
+    }
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config")
+            .field("memory_budget", &self.memory_budget)
+            .field("prover", &self.prover)
+            .field("device", &self.device)
+            .field("cpu_fallback", &self.cpu_fallback)
+            .field("backend", &self.backend)
+            .field("pool_max", &self.pool_max)
+            .field("exhaustion", &self.exhaustion)
+            .field("self_check", &self.self_check)
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Start and end: what registers the memory and the prover with bellperson.
 //!
 //! ```text
-//!   init(config) ──► MemoryBudget, Pool, HintStore, CpuProver
+//!   init(config) ──► MemoryBudget, Pool, HintStore, Prover
 //!        │             │                  │
 //!        │             ▼                  ▼
 //!        │      pinned_alloc registry   bellperson::groth16::backend
@@ -18,7 +18,7 @@ use blstrs::{Bls12, Scalar};
 use pinned_alloc::REGISTRY;
 use tracing::{info, warn};
 
-use crate::config::{Config, Hints, MemoryBackend};
+use crate::config::{Config, Hints, MemoryBackend, ProverChoice};
 #[cfg(unix)]
 use crate::cuda::Context;
 use crate::cuda::CudaError;
@@ -29,7 +29,8 @@ use crate::memory::backend::{CudaHostAlloc, CudaRegister, Mlock, Pages};
 use crate::memory::limits::Limits;
 use crate::memory::pool::{DrainError, Pool, PoolConfig, PoolRegistration, PoolStats};
 use crate::memory::MemoryBudget;
-use crate::prover::{CpuProver, ProofReport, ProveError, Proven};
+use crate::prover::engine::{self, Engine};
+use crate::prover::{ProofReport, ProveError, Proven, Prover};
 
 /// How long the drop of a [`Guard`] waits for memory that is still out.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -66,6 +67,20 @@ pub enum InitError {
         /// The setting.
         knob: &'static str,
     },
+    /// The device was asked for, or the CPU forbidden, and it cannot be used.
+    #[error("no proofs on a device: {why}")]
+    Gpu {
+        /// Why not.
+        why: String,
+    },
+    /// An environment variable holds something else than it may.
+    #[error("{variable}={value}: expected auto, gpu or cpu")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// This system cannot map memory that way.
     #[error("memory backend {0} is not available on this system")]
     BackendUnavailable(&'static str),
@@ -98,20 +113,28 @@ pub fn init(config: Config) -> Result<Guard, InitError> {
         return Err(InitError::PoolAboveBudget { pool, budget: total, knob });
     }
     let budget = MemoryBudget::new(total);
-    let pool = open(config.backend)?
+    let choice = engine::choice(&config)?;
+    let memory_backend = match config.backend {
+        // Nobody here would read page-locked memory by DMA.
+        MemoryBackend::Auto if choice == ProverChoice::Cpu && cfg!(unix) => MemoryBackend::Pages,
+        backend => backend,
+    };
+    let pool = open(memory_backend, config.device as usize)?
         .map(|backend| Pool::with_backend(backend, budget.clone(), pool_config(&config)));
     let hints = match &config.hints {
         Hints::InMemory => HintStore::in_memory(total),
         Hints::File(path) => HintStore::open(path, total),
     };
-    let prover = Arc::new(CpuProver::new(hints, &config));
+    let engine = Engine::open(choice, &config, pool.as_ref())?;
+    let place = engine.place().to_owned();
+    let prover = Arc::new(Prover::new(hints, engine, &config));
     // The memory first: whoever proves meanwhile finds both, or no prover.
     let memory = pool.as_ref().map(|pool| pool.register(&REGISTRY)).transpose()?;
     let registration = backend::register(prover.clone())?;
     info!(
         memory = pool.as_ref().map_or("none", |pool| pool.backend_name()),
         budget_bytes = total,
-        prover = "cpu",
+        prover = place,
         "prover started"
     );
     Ok(Guard { registration: Some(registration), memory, pool, prover, budget })
@@ -129,11 +152,11 @@ fn pool_config(config: &Config) -> PoolConfig {
 }
 
 #[cfg(unix)]
-fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
-    let context = |backend| Context::retain(0).map_err(|cause| InitError::Device { backend, cause });
+fn open(backend: MemoryBackend, device: usize) -> Result<Option<Box<dyn Backend>>, InitError> {
+    let context = |backend| Context::retain(device).map_err(|cause| InitError::Device { backend, cause });
     Ok(Some(match backend {
         MemoryBackend::None => return Ok(None),
-        MemoryBackend::Auto => match Context::retain(0) {
+        MemoryBackend::Auto => match Context::retain(device) {
             Ok(context) => Box::new(CudaRegister::new(context)),
             Err(error) if error.is_absence() => Box::new(Pages),
             Err(error) => {
@@ -150,7 +173,7 @@ fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
 }
 
 #[cfg(not(unix))]
-fn open(backend: MemoryBackend) -> Result<Option<Box<dyn Backend>>, InitError> {
+fn open(backend: MemoryBackend, _: usize) -> Result<Option<Box<dyn Backend>>, InitError> {
     let unavailable = |backend| Err(InitError::BackendUnavailable(backend));
     Ok(Some(match backend {
         MemoryBackend::None => return Ok(None),
@@ -175,7 +198,7 @@ pub struct Guard {
     registration: Option<backend::Registration>,
     memory: Option<PoolRegistration<'static>>,
     pool: Option<Pool>,
-    prover: Arc<CpuProver>,
+    prover: Arc<Prover>,
     budget: MemoryBudget,
 }
 

@@ -39,7 +39,7 @@ pub mod setup;
 pub mod size;
 
 #[cfg(not(loom))]
-pub use config::{Config, Hints, MemoryBackend};
+pub use config::{Config, Hints, KeyProgress, MemoryBackend, ProverChoice};
 #[cfg(not(loom))]
 pub use init::{init, Guard, InitError};
 #[cfg(not(loom))]

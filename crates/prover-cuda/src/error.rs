@@ -44,6 +44,11 @@ fn code_text(code: i32) -> String {
 }
 
 impl Error {
+    /// An error of the caller's own making, to be handled as the library's are.
+    pub fn new(kind: Kind, code: i32, message: impl Into<String>) -> Self {
+        Self { kind, code, message: message.into() }
+    }
+
     /// A mistake of the caller.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { kind: Kind::Usage, code: 0, message: message.into() }

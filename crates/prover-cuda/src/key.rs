@@ -35,15 +35,17 @@ impl<T: Plain> Query<T> {
         (count * std::mem::size_of::<T>()) as u64
     }
 
-    /// Copies points to the device, in steps of 64 MiB; `step` hears how many bytes came over, and ends the copying by `false`.
+    /// Copies points to the device, part after part, in steps of 64 MiB; `step` hears how many bytes came over, and ends the copying by `false`.
     ///
     /// # Errors
     /// No memory on the device; what the device says; an end that `step` asked for.
-    pub fn upload(device: Device, points: &[T], mut step: impl FnMut(u64) -> bool) -> Result<Self, Error> {
+    pub fn upload(device: Device, parts: &[&[T]], mut step: impl FnMut(u64) -> bool) -> Result<Self, Error> {
         const STEP: usize = 64 << 20;
-        let mut buffer = Buffer::new(device, Self::bytes(points.len()))?;
+        let count: usize = parts.iter().map(|part| part.len()).sum();
+        let mut buffer = Buffer::new(device, Self::bytes(count))?;
         let mut offset = 0;
-        for piece in points.chunks((STEP / std::mem::size_of::<T>()).max(1)) {
+        let pieces = parts.iter().flat_map(|part| part.chunks((STEP / std::mem::size_of::<T>()).max(1)));
+        for piece in pieces {
             buffer.write(offset, piece)?;
             let size = std::mem::size_of_val(piece) as u64;
             offset += size;
@@ -51,7 +53,7 @@ impl<T: Plain> Query<T> {
                 return Err(Error::usage("the upload of the key was cancelled"));
             }
         }
-        Ok(Self::Resident { buffer, count: points.len() as u64 })
+        Ok(Self::Resident { buffer, count: count as u64 })
     }
 
     /// Points `first .. first + count` of a page-locked vector, to be streamed.

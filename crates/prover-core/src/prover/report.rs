@@ -15,7 +15,7 @@ pub struct ProofReport {
     pub number: u64,
     /// The Rust type of the circuit; empty for a proof from assignments.
     pub circuit: String,
-    /// What computed the proof: `"cpu"`.
+    /// What computed the proof: `"gpu"` or `"cpu"`.
     pub prover: &'static str,
     /// Constraints, with the one for each input.
     pub constraints: usize,
@@ -31,6 +31,59 @@ pub struct ProofReport {
     pub phases: PhaseReport,
     /// Whether the proof was checked with the verifying key.
     pub checked: bool,
+    /// What the device did; `None` for a proof of the CPU.
+    pub device: Option<DeviceReport>,
+}
+
+/// What a device did for a proof. Times of its work are by CUDA events; in seconds when serialised.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub ordinal: u32,
+    /// Whether the key was loaded for this proof.
+    pub key_loaded: bool,
+    /// Finding the key, or loading it.
+    #[serde(serialize_with = "seconds")]
+    pub key: Duration,
+    /// From the begin of the upload to the assembled proof, by wall clock.
+    #[serde(serialize_with = "seconds")]
+    pub prove: Duration,
+    /// Copy of the witness.
+    #[serde(serialize_with = "seconds")]
+    pub upload_witness: Duration,
+    /// Copy of a, b and c.
+    #[serde(serialize_with = "seconds")]
+    pub upload_abc: Duration,
+    /// From the first copy to the last kernel. The phases overlap: they do not add up to it.
+    #[serde(serialize_with = "seconds")]
+    pub busy: Duration,
+}
+
+#[cfg(feature = "cuda")]
+impl DeviceReport {
+    pub(super) fn new(
+        name: &str,
+        ordinal: u32,
+        key_loaded: bool,
+        key: Duration,
+        prove: Duration,
+        times: &prover_cuda::slot::Times,
+    ) -> Self {
+        let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
+        Self {
+            name: name.to_owned(),
+            ordinal,
+            key_loaded,
+            key,
+            prove,
+            upload_witness: seconds(times.upload_witness),
+            upload_abc: seconds(times.upload_abc),
+            busy: seconds(times.total),
+        }
+    }
 }
 
 /// What was known of a circuit's size before its synthesis.
@@ -149,6 +202,9 @@ pub struct PhaseReport {
     /// Putting the proof together.
     #[serde(serialize_with = "seconds")]
     pub assembly: Duration,
+    /// The computation, from the assignment to the proof. On a device the parts overlap, so that it is less than their sum.
+    #[serde(serialize_with = "seconds")]
+    pub prove: Duration,
     /// The self-check.
     #[serde(serialize_with = "seconds")]
     pub verify: Duration,
@@ -156,7 +212,7 @@ pub struct PhaseReport {
 
 impl PhaseReport {
     /// From the times of the prover.
-    pub(super) fn new(synthesis: Duration, phases: &Phases, verify: Duration) -> Self {
+    pub(super) fn new(synthesis: Duration, phases: &Phases, prove: Duration, verify: Duration) -> Self {
         Self {
             synthesis,
             fft: phases.fft,
@@ -166,6 +222,7 @@ impl PhaseReport {
             msm_b_g1: phases.msm_b_g1,
             msm_b_g2: phases.msm_b_g2,
             assembly: phases.assembly,
+            prove,
             verify,
         }
     }
@@ -177,7 +234,7 @@ impl PhaseReport {
 
     /// Everything, from the circuit to the checked proof.
     pub fn total(&self) -> Duration {
-        self.synthesis + self.fft + self.msm() + self.assembly + self.verify
+        self.synthesis + self.prove + self.verify
     }
 }
 

@@ -231,6 +231,13 @@ impl<Scalar: PrimeField> ProvingAssignment<Scalar> {
         self.c.release();
     }
 
+    /// The registered blocks, for whoever keeps them from being reused: a device that failed may still read them. Vectors on
+    /// the heap are leaked for the same reason.
+    pub fn into_blocks(self) -> Vec<pinned_alloc::Block> {
+        let Self { a, b, c, aux_assignment, .. } = self;
+        [a, b, c, aux_assignment].into_iter().filter_map(PinnedVec::into_block).collect()
+    }
+
     /// Checks that a, b and c are still there, for a prover that is about to read them.
     pub(crate) fn check_whole(&self) -> Result<(), SynthesisError> {
         if self.a.len() == self.constraints {

@@ -199,6 +199,12 @@ impl<T: Copy> PinnedVec<T> {
         self.backing.as_mut().map_or(Ok(()), |backing| backing.block.seal())
     }
 
+    /// The block, whose memory stays as it is. A vector on the heap is leaked.
+    pub(crate) fn into_block(self) -> Option<Block> {
+        let mut this = ManuallyDrop::new(self);
+        this.backing.take().map(|backing| backing.block)
+    }
+
     /// Gives the memory back, now. The vector is empty afterwards.
     pub(crate) fn release(&mut self) {
         *self = Self::new();

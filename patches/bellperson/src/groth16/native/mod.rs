@@ -26,7 +26,7 @@ use super::assignment::{Placement, ProvingAssignment, Shape};
 use super::backend::Job;
 use super::key::{same_type, Key, KeyPair, KeySource, Query};
 
-pub use self::proof::Phases;
+pub use self::proof::{assemble, checked_vk, Phases, Sums};
 
 /// A proof and how it came about.
 #[derive(Clone, Debug)]
@@ -40,6 +40,13 @@ pub struct Proved {
     pub placement: Placement,
     /// How long each step took.
     pub phases: Phases,
+}
+
+impl Proved {
+    /// From its parts, for a prover that is not this one.
+    pub fn new(proof: Proof<Bls12>, shape: Shape, placement: Placement, phases: Phases) -> Self {
+        Self { proof, shape, placement, phases }
+    }
 }
 
 /// Proves the circuits of a job on the CPU, in order, and gives the memory of each back as early as possible.

@@ -47,13 +47,34 @@ impl Phases {
     }
 }
 
-/// The sums of the five queries.
-struct Sums<E: MultiMillerLoop> {
-    h: E::G1,
-    l: E::G1,
-    a: E::G1,
-    b_g1: E::G1,
-    b_g2: E::G2,
+/// The sums of the five queries: each the query's points by their scalars.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Sums<E: MultiMillerLoop> {
+    pub h: E::G1,
+    pub l: E::G1,
+    pub a: E::G1,
+    pub b_g1: E::G1,
+    pub b_g2: E::G2,
+}
+
+/// The verifying key, if an assignment can be proved with it.
+///
+/// # Errors
+/// Vectors that were given back, a key for another number of inputs, an identity where Groth16 allows none.
+pub fn checked_vk<'k, E: MultiMillerLoop>(
+    assignment: &ProvingAssignment<E::Fr>,
+    key: &'k dyn KeySource<E>,
+) -> Result<&'k VerifyingKey<E>, SynthesisError> {
+    assignment.check_whole()?;
+    let shape = assignment.shape();
+    let vk = key.vk(shape.inputs)?;
+    check_vk(vk, shape)?;
+    if (vk.delta_g1.is_identity() | vk.delta_g2.is_identity()).into() {
+        // Someone is trying a subversion attack on the parameters.
+        return Err(SynthesisError::UnexpectedIdentity);
+    }
+    Ok(vk)
 }
 
 /// Runs a step and notes how long it took.
@@ -76,15 +97,7 @@ where
     E: MultiMillerLoop,
     M: Msm<E>,
 {
-    assignment.check_whole()?;
-    let shape = assignment.shape();
-    let vk = key.vk(shape.inputs)?;
-    check_vk(vk, shape)?;
-    if (vk.delta_g1.is_identity() | vk.delta_g2.is_identity()).into() {
-        // Someone is trying a subversion attack on the parameters.
-        return Err(SynthesisError::UnexpectedIdentity);
-    }
-
+    let vk = checked_vk(&assignment, key)?;
     let mut phases = Phases::default();
     let sums = sums::<E, M>(&mut assignment, key, &mut phases)?;
     drop(assignment);
@@ -179,7 +192,7 @@ where
 
 /// A = alpha + a + r delta, B = beta + b + s delta, C = h + l + s A + r B - r s delta, as Groth16 (2016/260, section 3.2)
 /// has them; C is expanded so that B is needed in G1 only without its constants.
-fn assemble<E: MultiMillerLoop>(vk: &VerifyingKey<E>, sums: Sums<E>, r: E::Fr, s: E::Fr) -> Proof<E> {
+pub fn assemble<E: MultiMillerLoop>(vk: &VerifyingKey<E>, sums: Sums<E>, r: E::Fr, s: E::Fr) -> Proof<E> {
     let Sums { h, l, a, b_g1, b_g2 } = sums;
 
     let mut g_a = vk.delta_g1.mul(r);

@@ -1,4 +1,4 @@
-//! The backend on the CPU.
+//! The prover behind bellperson's functions: what comes before and after a proof, wherever it is computed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,6 +16,7 @@ use blstrs::{Bls12, Scalar};
 use tracing::{debug, info};
 
 use super::check::{check_parameters, ParameterMismatch, SelfCheck};
+use super::engine::{Computed, Engine};
 use super::identity::identity;
 use super::report::{HintOutcome, MemoryReport, PhaseReport, ProofReport};
 use crate::config::{Config, MemoryBackend};
@@ -58,8 +59,9 @@ pub struct Proven {
     pub report: ProofReport,
 }
 
-/// Proves on the CPU, in the memory of the pool.
-pub struct CpuProver {
+/// Proves in the memory of the pool, on the device or on the CPU.
+pub struct Prover {
+    engine: Engine,
     hints: HintStore,
     memory: MemoryPolicy,
     self_check: Option<SelfCheck>,
@@ -74,8 +76,8 @@ struct Noted {
     refusal: Option<String>,
 }
 
-impl CpuProver {
-    pub(crate) fn new(hints: HintStore, config: &Config) -> Self {
+impl Prover {
+    pub(crate) fn new(hints: HintStore, engine: Engine, config: &Config) -> Self {
         let memory = match (config.backend, config.exhaustion) {
             (MemoryBackend::None, _) => MemoryPolicy::Heap,
             (_, Exhaustion::Heap) => MemoryPolicy::PreferRegistered,
@@ -83,6 +85,7 @@ impl CpuProver {
             (_, Exhaustion::Wait(_) | Exhaustion::Fail) => MemoryPolicy::RequireRegistered,
         };
         Self {
+            engine,
             hints,
             memory,
             self_check: config.self_check.then(SelfCheck::default),
@@ -104,7 +107,11 @@ impl CpuProver {
     }
 
     fn options(&self, expected: Option<Shape>) -> SynthesisOptions {
-        SynthesisOptions::default().expecting(expected).memory(self.memory).pad_to_domain(true)
+        // A device pads its own copy.
+        SynthesisOptions::default()
+            .expecting(expected)
+            .memory(self.memory)
+            .pad_to_domain(self.engine.is_cpu())
     }
 
     /// Proves one circuit, with the parameters at hand.
@@ -132,8 +139,10 @@ impl CpuProver {
 
     fn prove_job(&self, mut job: Job<'_>) -> Result<Vec<Proven>, SynthesisError> {
         for assignment in &mut job.assignments {
-            // An assignment that was synthesised elsewhere may have to grow yet.
-            assignment.reserve_domain();
+            if self.engine.is_cpu() {
+                // An assignment that was synthesised elsewhere may have to grow yet.
+                assignment.reserve_domain();
+            }
             self.memory.check(assignment)?;
         }
         let count = job.assignments.len();
@@ -141,11 +150,11 @@ impl CpuProver {
         let (circuit, key, expected) = (job.circuit, job.key, job.expected);
         let id = identity(&circuit);
         let noted: Vec<Noted> = job.assignments.iter().map(|assignment| self.note(&id, assignment)).collect();
-        let proved = native::prove(job)?;
-        proved
+        let computed = self.engine.prove(job)?;
+        computed
             .into_iter()
             .zip(noted)
-            .map(|(proved, noted)| self.finish(&circuit, key, proved, noted, synthesis, expected))
+            .map(|(computed, noted)| self.finish(&circuit, key, computed, noted, synthesis, expected))
             .collect()
     }
 
@@ -168,11 +177,12 @@ impl CpuProver {
         &self,
         circuit: &CircuitId<'_>,
         key: &dyn KeySource,
-        proved: native::Proved,
+        computed: Computed,
         noted: Noted,
         synthesis: Duration,
         expected: Option<Shape>,
     ) -> Result<Proven, SynthesisError> {
+        let Computed { proved, prover, device, took } = computed;
         let native::Proved { proof, shape, placement, phases, .. } = proved;
         let start = Instant::now();
         if let Some(check) = &self.self_check {
@@ -188,13 +198,14 @@ impl CpuProver {
         let report = ProofReport {
             number: self.numbers.fetch_add(1, Ordering::Relaxed) + 1,
             circuit: circuit.type_name.to_owned(),
-            prover: "cpu",
+            prover,
             constraints: shape.constraints,
             inputs: shape.inputs,
             aux: shape.aux,
             hint: HintOutcome::of(expected, shape),
             memory: MemoryReport::new(&placement, noted.refusal),
-            phases: PhaseReport::new(synthesis, &phases, verify),
+            phases: PhaseReport::new(synthesis, &phases, took, verify),
+            device,
             checked: self.self_check.is_some(),
         };
         self.keep(&report);
@@ -222,9 +233,9 @@ impl CpuProver {
     }
 }
 
-impl Backend for CpuProver {
+impl Backend for Prover {
     fn name(&self) -> &str {
-        "prover-core cpu"
+        self.engine.name()
     }
 
     fn options(&self, circuit: &CircuitId<'_>) -> SynthesisOptions {
@@ -244,8 +255,8 @@ impl Backend for CpuProver {
     }
 }
 
-impl fmt::Debug for CpuProver {
+impl fmt::Debug for Prover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CpuProver").field("memory", &self.memory).finish_non_exhaustive()
+        f.debug_struct("Prover").field("memory", &self.memory).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,81 @@
+//! The products of key generation on a device.
+
+use blstrs::{G1Affine, G2Affine, Scalar};
+use prover_cuda::device::{devices, Device};
+use prover_cuda::error::{Error, Kind};
+
+use super::cast;
+use crate::setup::{FixedBase, FixedBaseError};
+
+/// One base by many scalars, on a CUDA device.
+#[derive(Debug)]
+pub struct GpuFixedBase {
+    device: Device,
+    name: String,
+}
+
+impl GpuFixedBase {
+    /// On this device.
+    ///
+    /// # Errors
+    /// [`FixedBaseError::Device`] without it.
+    pub fn new(ordinal: u32) -> Result<Self, FixedBaseError> {
+        let open = || {
+            let known = devices()?;
+            let device = Device::open(&[ordinal])?;
+            let name = known.into_iter().find(|d| d.ordinal == ordinal).map(|d| d.name);
+            Ok::<_, Error>((device, name))
+        };
+        let (opened, name) = open().map_err(|error| device_error("CUDA", error))?;
+        let name = name.unwrap_or_else(|| "CUDA".to_owned());
+        match opened.first() {
+            Some(&device) => Ok(Self { device, name }),
+            None => Err(FixedBaseError::Device { device: name, message: "no device was opened".to_owned() }),
+        }
+    }
+
+    fn error(&self, error: Error) -> FixedBaseError {
+        device_error(&self.name, error)
+    }
+}
+
+fn device_error(device: &str, error: Error) -> FixedBaseError {
+    match error.kind {
+        // The library's tables and buffers.
+        Kind::OutOfMemory => {
+            FixedBaseError::OutOfMemory { place: device.to_owned(), needed: 1 << 30, available: None }
+        }
+        _ => FixedBaseError::Device { device: device.to_owned(), message: error.to_string() },
+    }
+}
+
+impl FixedBase for GpuFixedBase {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn chunk(&self) -> usize {
+        // The table of multiples is made anew for each call.
+        1 << 24
+    }
+
+    fn g1(&self, base: &G1Affine, scalars: &[Scalar], out: &mut [G1Affine]) -> Result<(), FixedBaseError> {
+        self.device
+            .fixed_base_g1(
+                &cast::g1(std::slice::from_ref(base))[0],
+                cast::scalars(scalars),
+                cast::g1_mut(out),
+            )
+            .map_err(|error| self.error(error))
+    }
+
+    fn g2(&self, base: &G2Affine, scalars: &[Scalar], out: &mut [G2Affine]) -> Result<(), FixedBaseError> {
+        self.device
+            .fixed_base_g2(
+                &cast::g2(std::slice::from_ref(base))[0],
+                cast::scalars(scalars),
+                cast::g2_mut(out),
+            )
+            .map_err(|error| self.error(error))
+    }
+}

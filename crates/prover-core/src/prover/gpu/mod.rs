@@ -1,0 +1,16 @@
+//! The prover on a CUDA device.
+//!
+//! - `prover`: one proof, from an assignment to the sums of its queries, and what happens when the device fails;
+//! - `keys`: proving keys on the device, the least recently used of which goes first;
+//! - `host`: the assignment as the device reads it;
+//! - `cast`: blstrs's types as blst's;
+//! - `fixed_base`: the products of key generation.
+
+mod cast;
+mod fixed_base;
+mod host;
+mod keys;
+mod prover;
+
+pub use fixed_base::GpuFixedBase;
+pub(super) use prover::{Declined, GpuProver};
