@@ -9,7 +9,7 @@ use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
 use prover_core::memory::pool::Exhaustion;
-use prover_core::{Config, Guard, Hints, InitError, ProofReport, ProveError};
+use prover_core::{Config, Guard, Hints, InitError, ProofReport, ProveError, Proven, ProverChoice};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{OsRng, RngCore, SeedableRng};
 
@@ -36,6 +36,31 @@ pub struct MemoryOptions {
     pub no_pool: bool,
     /// The file in which the sizes of circuits are remembered between runs.
     pub hints: Option<PathBuf>,
+    /// Where proofs are computed.
+    pub prover: ProverOptions,
+}
+
+/// Where proofs are computed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProverOptions {
+    /// On the device or on the CPU.
+    pub backend: ProverBackend,
+    /// The device's number.
+    pub device: u32,
+    /// The CPU may not stand in for the device.
+    pub no_cpu_fallback: bool,
+}
+
+/// On the device or on the CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProverBackend {
+    /// On the device if there is one that can, else on the CPU; small circuits on the CPU.
+    #[default]
+    Auto,
+    /// On the device, or not at all: exit code 4 without one.
+    Gpu,
+    /// On the CPU.
+    Cpu,
 }
 
 /// What backs the proving vectors.
@@ -120,12 +145,37 @@ impl Session {
         Self::with(memory, config)
     }
 
+    /// [`open`](Self::open), with every proof checked before it is handed out, as a library's user has it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_checked(memory: &MemoryOptions) -> Result<Self, Error> {
+        let mut config = memory.config();
+        config.self_check = true;
+        Self::with(memory, config)
+    }
+
+    /// A proof with the prover's whole report.
+    ///
+    /// # Errors
+    /// As [`prove`](Self::prove).
+    pub fn prove_reported<C: Circuit<Scalar>>(
+        &self,
+        circuit: C,
+        params: &Parameters<Bls12>,
+        blinding: Blinding,
+        expected: groth16::Shape,
+    ) -> Result<Proven, Error> {
+        self.guard.prove_expecting(circuit, params, blinding.r, blinding.s, expected).map_err(prove_error)
+    }
+
     fn with(memory: &MemoryOptions, config: Config) -> Result<Self, Error> {
         if let Some(path) = &memory.hints {
             check_hints(path)?;
         }
         let guard = prover_core::init(config).map_err(|e| match e {
             InitError::Device { ref cause, .. } if cause.is_absence() => Error::NoDevice(e.to_string()),
+            InitError::Gpu { .. } => Error::NoDevice(e.to_string()),
             e => Error::Configuration(e.to_string()),
         })?;
         Ok(Self { guard })
@@ -145,17 +195,19 @@ impl Session {
     ) -> Result<Proved, Error> {
         let expected = groth16::Shape { constraints: shape.rows(), inputs: shape.inputs, aux: shape.aux };
         let start = Instant::now();
-        let proven = self.guard.prove_expecting(circuit, params, blinding.r, blinding.s, expected).map_err(
-            |e| match e {
-                ProveError::Synthesis(SynthesisError::IoError(e)) if e.kind() == ErrorKind::OutOfMemory => {
-                    Error::Memory(e.to_string())
-                }
-                ProveError::Synthesis(e) => Error::synthesis("prove")(e),
-                e => Error::Input(e.to_string()),
-            },
-        )?;
+        let proven = self.prove_reported(circuit, params, blinding, expected)?;
         let total = start.elapsed();
         Ok(Proved { proof: proven.proof, report: Report::new(&proven.report, total) })
+    }
+}
+
+fn prove_error(error: ProveError) -> Error {
+    match error {
+        ProveError::Synthesis(SynthesisError::IoError(e)) if e.kind() == ErrorKind::OutOfMemory => {
+            Error::Memory(e.to_string())
+        }
+        ProveError::Synthesis(e) => Error::synthesis("prove")(e),
+        e => Error::Input(e.to_string()),
     }
 }
 
@@ -193,6 +245,13 @@ impl MemoryOptions {
             None => Hints::InMemory,
         };
         config.self_check = false;
+        config.prover = match self.prover.backend {
+            ProverBackend::Auto => ProverChoice::Auto,
+            ProverBackend::Gpu => ProverChoice::Gpu,
+            ProverBackend::Cpu => ProverChoice::Cpu,
+        };
+        config.device = self.prover.device;
+        config.cpu_fallback = !self.prover.no_cpu_fallback;
         config
     }
 }
@@ -208,6 +267,8 @@ pub struct Proved {
 /// How a proof came about.
 #[derive(Clone, Debug)]
 pub struct Report {
+    /// What computed the proof: `"gpu"` or `"cpu"`.
+    pub prover: &'static str,
     /// How long each phase took.
     pub phases: Phases,
     /// Where the proving vectors lived.
@@ -218,6 +279,7 @@ impl Report {
     fn new(report: &ProofReport, total: Duration) -> Self {
         let (phases, memory) = (&report.phases, &report.memory);
         Self {
+            prover: report.prover,
             phases: Phases {
                 synthesis: Some(phases.synthesis),
                 fft: Some(phases.fft),

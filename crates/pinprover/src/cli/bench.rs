@@ -27,6 +27,7 @@ pub(super) enum Bench {
     Cpu(Cpu),
     #[command(name = "h2d")]
     H2d(super::bench_h2d::H2d),
+    Prove(super::bench_prove::BenchProve),
     #[command(hide = true)]
     Peak(PeakOf),
 }
@@ -109,6 +110,7 @@ impl Bench {
         match self {
             Self::Cpu(command) => command.run(context),
             Self::H2d(command) => command.run(context),
+            Self::Prove(command) => command.run(context),
             Self::Peak(command) => command.run(context),
         }
     }
@@ -117,7 +119,7 @@ impl Bench {
 impl PeakOf {
     fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let circuit = self.size.of(self.circuit, DEFAULT_CONSTRAINTS)?;
-        let session = Session::open_for_one(&context.options.memory())?;
+        let session = Session::open_for_one(&context.options.memory_of_cpu())?;
         let peak = peak::measure_here(self.prover, &circuit, &self.key_cache, &session)?;
         context.ui.result(&peak, || bytes(peak.bytes))?;
         Ok(Outcome::Done)
@@ -133,7 +135,7 @@ impl Cpu {
             .collect::<Result<_, _>>()?;
         let folder = self.key_cache.clone().unwrap_or_else(keycache::default_folder);
         // Sizes are known beforehand, as they are to a prover that runs for long: also to the processes below.
-        let mut memory = context.options.memory();
+        let mut memory = context.options.memory_of_cpu();
         let hints = memory.hints.get_or_insert_with(|| folder.join("hints.json")).clone();
         let session = Session::open(&memory)?;
         // For each circuit: the key, the rounds by both, the two memory measurements.

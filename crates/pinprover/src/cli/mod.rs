@@ -8,12 +8,14 @@
 //! | `demo` | everything on a built-in circuit |
 //! | `bench` | our prover against upstream's |
 //! | `bench_h2d` | uploads to a device |
+//! | `bench_prove` | proofs of one shape over a list of sizes |
 //!
 //! Each command is a clap struct with a `run`. It prints its result and returns an `Outcome`, or an
 //! [`Error`] that becomes a line on standard error and an exit code.
 
 mod bench;
 mod bench_h2d;
+mod bench_prove;
 mod circuit;
 mod demo;
 mod export;

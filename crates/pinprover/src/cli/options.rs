@@ -9,7 +9,7 @@ use prover_core::size::parse_size;
 
 use crate::circuits::parse_count;
 use crate::error::Error;
-use crate::proving::{MemoryBackend, MemoryOptions, OnExhausted};
+use crate::proving::{MemoryBackend, MemoryOptions, OnExhausted, ProverBackend, ProverOptions};
 use crate::ui::Ui;
 
 /// Reads a size in bytes; clap adds the option and the value to the error.
@@ -66,6 +66,26 @@ pub(super) struct GlobalOptions {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Memory")]
     hints: Option<PathBuf>,
 
+    /// Where proofs are computed [default: auto, or what PINPROVER_BACKEND says]
+    #[arg(
+        long,
+        global = true,
+        value_name = "BACKEND",
+        value_enum,
+        default_value_t,
+        hide_default_value = true
+    )]
+    #[arg(help_heading = "Work")]
+    backend: ProverBackend,
+
+    /// The CUDA device, as the driver numbers those it shows
+    #[arg(long, global = true, value_name = "N", default_value_t = 0, help_heading = "Work")]
+    device: u32,
+
+    /// Fail if the device cannot prove, where the CPU would
+    #[arg(long, global = true, help_heading = "Work")]
+    no_cpu_fallback: bool,
+
     /// Worker threads [default: one a core]
     #[arg(long, global = true, value_name = "N", value_parser = positive, help_heading = "Work")]
     threads: Option<usize>,
@@ -89,7 +109,19 @@ impl GlobalOptions {
             on_exhausted: self.on_exhausted,
             no_pool: self.no_pool,
             hints: self.hints.clone(),
+            prover: self.prover(),
         }
+    }
+
+    pub(super) fn prover(&self) -> ProverOptions {
+        ProverOptions { backend: self.backend, device: self.device, no_cpu_fallback: self.no_cpu_fallback }
+    }
+
+    /// The memory of a command that compares provers of the CPU.
+    pub(super) fn memory_of_cpu(&self) -> MemoryOptions {
+        let mut memory = self.memory();
+        memory.prover.backend = ProverBackend::Cpu;
+        memory
     }
 
     /// Sets the number of threads of both pools that the provers use.
