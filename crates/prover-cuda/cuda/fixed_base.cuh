@@ -102,9 +102,8 @@ __global__ __launch_bounds__(THREADS) void affine_kernel(void* out_, const void*
     using field_t = typename G::field;
     using field_mem = typename field_t::mem_t;
     const uint32_t t = (blockIdx.x * blockDim.x + threadIdx.x) / G::degree;
-    const uint32_t begin = t * INVERT;
-    if (begin >= count) return;
-    const uint32_t end = min(begin + INVERT, count);
+    // No thread leaves early: sppark's inversion is the work of two neighbouring lanes, and of whole warps.
+    const uint32_t begin = min(t * INVERT, count), end = min(begin + INVERT, count);
     // A point is X, Y, ZZZ, ZZ.
     const field_mem* points = static_cast<const field_mem*>(points_);
     field_mem* prefix = static_cast<field_mem*>(prefix_);
@@ -117,6 +116,7 @@ __global__ __launch_bounds__(THREADS) void affine_kernel(void* out_, const void*
         field_t zzz = points[4 * (size_t)i + 2];
         if (!zzz.is_zero()) product *= zzz;
     }
+    __syncwarp();
     field_t inverse = 1 / product;
     #pragma unroll 1
     for (uint32_t i = end; i-- > begin;) {

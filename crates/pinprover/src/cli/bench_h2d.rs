@@ -38,10 +38,6 @@ pub(super) struct H2d {
     #[arg(long, value_name = "N", value_parser = positive, default_value = "5")]
     rounds: usize,
 
-    /// The device, by its number in this process (CUDA_VISIBLE_DEVICES decides the order)
-    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "0")]
-    device: usize,
-
     /// The circuit to synthesise: squarings, mimc or sha256
     #[arg(long, value_name = "CIRCUIT", default_value_t = Family::Squarings)]
     circuit: Family,
@@ -67,7 +63,7 @@ impl H2d {
             return Err(Error::Usage(format!("--copying {threads}: at most {MOST_COPYING}")));
         }
         let plan = Plan {
-            device: self.device,
+            device: context.options.prover().device as usize,
             sizes: self.sizes.clone(),
             vectors: self.vectors,
             copying: self.copying.clone(),
