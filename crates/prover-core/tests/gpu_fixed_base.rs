@@ -10,7 +10,8 @@ use prover_core::setup::{CpuFixedBase, FixedBase};
 use rand_core::OsRng;
 
 fn scalars(count: usize) -> Vec<Scalar> {
-    let special = [Scalar::ZERO, Scalar::ONE, -Scalar::ONE, Scalar::from(1 << 16), Scalar::from((1 << 16) - 1)];
+    let special =
+        [Scalar::ZERO, Scalar::ONE, -Scalar::ONE, Scalar::from(1 << 16), Scalar::from((1 << 16) - 1)];
     (0..count).map(|i| if i % 7 == 3 { special[i % special.len()] } else { Scalar::random(OsRng) }).collect()
 }
 
