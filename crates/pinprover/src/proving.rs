@@ -47,6 +47,8 @@ pub struct ProverOptions {
     pub backend: ProverBackend,
     /// The device's number.
     pub device: u32,
+    /// The most memory of the device to use, in bytes; `None`: what is free.
+    pub device_memory: Option<u64>,
     /// The CPU may not stand in for the device.
     pub no_cpu_fallback: bool,
 }
@@ -251,6 +253,7 @@ impl MemoryOptions {
             ProverBackend::Cpu => ProverChoice::Cpu,
         };
         config.device = self.prover.device;
+        config.device_memory_max = self.prover.device_memory;
         config.cpu_fallback = !self.prover.no_cpu_fallback;
         config
     }

@@ -68,6 +68,9 @@ pub struct Config {
     pub prover: ProverChoice,
     /// The device, as the driver numbers those it shows to this process.
     pub device: u32,
+    /// The most bytes of the device's memory that keys and workspace take. `None`: what is free, less 512 MiB. A key that does
+    /// not fit is streamed from the host, in part.
+    pub device_memory_max: Option<u64>,
     /// With [`ProverChoice::Auto`]: whether the CPU proves what the device cannot. It is logged, and each report says where its
     /// proof was made. If not, [`init`](crate::init) fails without a device, and a proof that does not fit it is an error.
     pub cpu_fallback: bool,
@@ -103,6 +106,7 @@ impl Default for Config {
             memory_budget: None,
             prover: ProverChoice::Auto,
             device: 0,
+            device_memory_max: None,
             cpu_fallback: true,
             on_key_load: None,
             backend: MemoryBackend::Auto,

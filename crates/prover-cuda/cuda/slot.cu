@@ -122,8 +122,14 @@ Layout Layout::place(uint8_t* memory, const pc_shape& s, const pc_key& key, size
     layout.lane[1] = MsmSpace::place(take(lane_bytes), domain, G1::bucket_bytes, lane_bytes);
 
     const size_t before = at;
-    if (key.h.host || key.l.host || key.a.host || key.b_g1.host || key.b_g2.host)
-        for (auto& piece : layout.pieces) piece = take(PIECE_BYTES);
+    size_t largest = 0;
+    for (const pc_query* query : {&key.h, &key.l, &key.a, &key.b_g1, &key.b_g2}) {
+        const size_t point = query == &key.b_g2 ? G2::affine_bytes : G1::affine_bytes;
+        if (query->host) largest = std::max<size_t>(largest, query->count * point);
+    }
+    layout.piece_bytes = std::min(largest, PIECE_BYTES);
+    if (layout.piece_bytes > 0)
+        for (auto& piece : layout.pieces) piece = take(layout.piece_bytes);
     stream_bytes = at - before;
     bytes = at;
     return layout;
@@ -257,7 +263,7 @@ void Slot::State::streamed(Which which, const ScalarList& list, const pc_query& 
 {
     cudaStream_t stream = lane[lane_];
     begun[which].record(stream);
-    const uint64_t piece = PIECE_BYTES / G::affine_bytes;
+    const uint64_t piece = std::max<uint64_t>(1, layout.piece_bytes / G::affine_bytes);
     auto send = [&](uint64_t first, int buffer) {
         const uint64_t count = std::min(piece, query.count - first);
         piece_free[buffer].hold(copy);

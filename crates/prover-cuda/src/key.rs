@@ -112,6 +112,13 @@ impl Key {
         g1 + if self.b_g2.is_resident() { self.b_g2.count() * 192 } else { 0 }
     }
 
+    /// Bytes that come from the host in each proof.
+    pub fn streamed_bytes(&self) -> u64 {
+        let g1 = [&self.h, &self.l, &self.a, &self.b_g1];
+        let all: u64 = g1.into_iter().map(|q| q.count() * 96).sum::<u64>() + self.b_g2.count() * 192;
+        all - self.resident_bytes()
+    }
+
     pub(crate) fn raw(&self) -> sys::Key {
         sys::Key {
             h: self.h.raw(),

@@ -82,6 +82,10 @@ pub(super) struct GlobalOptions {
     #[arg(long, global = true, value_name = "N", default_value_t = 0, help_heading = "Work")]
     device: u32,
 
+    /// The most memory of the device to use; a key that does not fit is streamed [default: what is free]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = "Work")]
+    device_memory_max: Option<u64>,
+
     /// Fail if the device cannot prove, where the CPU would
     #[arg(long, global = true, help_heading = "Work")]
     no_cpu_fallback: bool,
@@ -114,7 +118,12 @@ impl GlobalOptions {
     }
 
     pub(super) fn prover(&self) -> ProverOptions {
-        ProverOptions { backend: self.backend, device: self.device, no_cpu_fallback: self.no_cpu_fallback }
+        ProverOptions {
+            backend: self.backend,
+            device: self.device,
+            device_memory: self.device_memory_max,
+            no_cpu_fallback: self.no_cpu_fallback,
+        }
     }
 
     /// The memory of a command that compares provers of the CPU.

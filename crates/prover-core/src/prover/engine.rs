@@ -103,7 +103,8 @@ impl Engine {
         const LEAST: usize = 1 << 11;
         let progress = config.on_key_load.clone();
         let prover =
-            super::gpu::GpuProver::open(config.device, pool.cloned(), progress).map_err(|e| e.to_string())?;
+            super::gpu::GpuProver::open(config.device, config.device_memory_max, pool.cloned(), progress)
+                .map_err(|e| e.to_string())?;
         let least_domain = if choice == ProverChoice::Auto && config.cpu_fallback { LEAST } else { 0 };
         let fallback = config.cpu_fallback && choice == ProverChoice::Auto;
         Ok(Self::Gpu(Box::new(Gpu { prover, least_domain, fallback })))

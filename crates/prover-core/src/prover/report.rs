@@ -45,6 +45,8 @@ pub struct DeviceReport {
     pub ordinal: u32,
     /// Whether the key was loaded for this proof.
     pub key_loaded: bool,
+    /// Bytes of the key that did not fit the device and came from the host in this proof.
+    pub key_streamed_bytes: u64,
     /// Finding the key, or loading it.
     #[serde(serialize_with = "seconds")]
     pub key: Duration,
@@ -67,7 +69,7 @@ impl DeviceReport {
     pub(super) fn new(
         name: &str,
         ordinal: u32,
-        key_loaded: bool,
+        (key_loaded, key_streamed_bytes): (bool, u64),
         key: Duration,
         prove: Duration,
         times: &prover_cuda::slot::Times,
@@ -77,6 +79,7 @@ impl DeviceReport {
             name: name.to_owned(),
             ordinal,
             key_loaded,
+            key_streamed_bytes,
             key,
             prove,
             upload_witness: seconds(times.upload_witness),

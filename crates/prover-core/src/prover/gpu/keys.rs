@@ -26,9 +26,10 @@ pub(super) struct KeyId {
 const MARGIN: u64 = 512 << 20;
 
 /// Keys on one device, the least recently used first.
-#[derive(Default)]
 pub(super) struct Keys {
     keys: Vec<(KeyId, Arc<Key>)>,
+    /// The most bytes of the device that keys and workspace may take.
+    limit: Option<u64>,
 }
 
 /// Why there is no key.
@@ -52,6 +53,22 @@ impl From<Error> for KeyError {
 }
 
 impl Keys {
+    pub(super) fn new(limit: Option<u64>) -> Self {
+        Self { keys: Vec::new(), limit }
+    }
+
+    /// Bytes that may be taken beside what is taken already, and all bytes.
+    fn room(&self, slot: &Slot) -> Result<(u64, u64), Error> {
+        let (free, total) = slot.device().memory()?;
+        let free = free.saturating_sub(MARGIN);
+        Ok(match self.limit {
+            None => (free, total),
+            Some(limit) => {
+                (free.min(limit.saturating_sub(self.bytes() + slot.workspace())), total.min(limit))
+            }
+        })
+    }
+
     /// Bytes that keys take on the device.
     pub(super) fn bytes(&self) -> u64 {
         self.keys.iter().map(|(_, key)| key.resident_bytes()).sum()
@@ -79,8 +96,8 @@ impl Keys {
             self.keys.push(entry);
             let needed = prover_cuda::slot::workspace_bytes(device, shape, &key)?;
             if needed > slot.workspace() {
-                let missing = needed.saturating_sub(slot.workspace());
-                self.make_room(device, missing, 1)?;
+                let missing = needed - slot.workspace();
+                self.make_room(slot, missing, 1)?;
                 slot.reserve(needed)?;
             }
             return Ok((key, false));
@@ -100,14 +117,14 @@ impl Keys {
             let workspace = planned_bytes(device, shape, resident)?;
             let queries: u64 = (0..5).filter(|&i| resident[i]).map(|i| query_bytes(&id, i)).sum();
             let needed = queries + workspace.saturating_sub(slot.workspace());
-            let (mut free, total) = device.memory()?;
-            while free < needed + MARGIN && !self.keys.is_empty() {
+            let (mut free, total) = self.room(slot)?;
+            while free < needed && !self.keys.is_empty() {
                 let (_, oldest) = self.keys.remove(0);
                 info!(bytes = oldest.resident_bytes(), "a proving key leaves the device to make room");
                 drop(oldest);
-                free = device.memory()?.0;
+                free = self.room(slot)?.0;
             }
-            if free >= needed + MARGIN {
+            if free >= needed {
                 if resident != [true; 5] {
                     let streamed: u64 = (0..5).filter(|&i| !resident[i]).map(|i| query_bytes(&id, i)).sum();
                     warn!(
@@ -123,20 +140,20 @@ impl Keys {
                 .max_by_key(|&i| query_bytes(&id, i));
             match largest {
                 Some(i) => resident[i] = false,
-                None => return Err(out_of_memory(needed + MARGIN, free, total).into()),
+                None => return Err(out_of_memory(needed, free, total).into()),
             }
         }
     }
 
     /// Frees keys until so many bytes are free, but for the `keep` latest.
-    fn make_room(&mut self, device: Device, bytes: u64, keep: usize) -> Result<(), Error> {
+    fn make_room(&mut self, slot: &Slot, bytes: u64, keep: usize) -> Result<(), Error> {
         loop {
-            let (free, total) = device.memory()?;
-            if free >= bytes + MARGIN {
+            let (free, total) = self.room(slot)?;
+            if free >= bytes {
                 return Ok(());
             }
             if self.keys.len() <= keep {
-                return Err(out_of_memory(bytes + MARGIN, free, total));
+                return Err(out_of_memory(bytes, free, total));
             }
             self.keys.remove(0);
         }
@@ -145,7 +162,7 @@ impl Keys {
 
 fn out_of_memory(needed: u64, free: u64, total: u64) -> Error {
     let text = format!(
-        "device memory: {} more needed, {} of {} free; end other programs on the device, or prove with --backend cpu",
+        "device memory: {} more needed, {} of {} free; end other programs on the device, raise --device-memory-max, or prove with --backend cpu",
         format_size(needed),
         format_size(free),
         format_size(total)

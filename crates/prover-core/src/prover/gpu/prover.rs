@@ -55,6 +55,7 @@ impl GpuProver {
     /// Opens a device and asks it for known answers.
     pub(in crate::prover) fn open(
         ordinal: u32,
+        memory_max: Option<u64>,
         pool: Option<Pool>,
         progress: Option<KeyProgress>,
     ) -> Result<Self, Error> {
@@ -83,7 +84,7 @@ impl GpuProver {
             error
         })?;
         let slot = Slot::new(device)?;
-        let state = State { slot: Some(slot), keys: Keys::default(), failure: None };
+        let state = State { slot: Some(slot), keys: Keys::new(memory_max), failure: None };
         Ok(Self { about, state: Mutex::new(state), pool, progress })
     }
 
@@ -134,6 +135,7 @@ impl GpuProver {
             }
         };
         let key_load = begun.elapsed();
+        let streamed = key.streamed_bytes();
         let begun = Instant::now();
 
         let mut uploading = match slot.begin(sizes, key, Held(assignment)) {
@@ -181,7 +183,7 @@ impl GpuProver {
         let report = DeviceReport::new(
             &self.about.name,
             self.about.ordinal,
-            key_loaded,
+            (key_loaded, streamed),
             key_load,
             begun.elapsed(),
             &times,
