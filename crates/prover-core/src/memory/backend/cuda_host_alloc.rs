@@ -129,6 +129,10 @@ impl Drop for Allocated {
         if !self.is_here() {
             return;
         }
+        if self.first.as_ptr().addr().is_multiple_of(PAGE) {
+            // SAFETY: the range is the allocation's, in whole pages: `map` refuses another one.
+            unsafe { os::share_again(self.first, self.committed) };
+        }
         // SAFETY: `base` came from `allocate` and is freed once. No device reads it: a set in flight is not dropped.
         if let Err(error) = let_go(unsafe { self.registrar.free(self.base) }) {
             tracing::error!(bytes = self.committed, %error, "page-locked memory stays with this process");

@@ -90,6 +90,21 @@ pub(super) unsafe fn keep_private(first: NonNull<u8>, size: usize) {
     let _ = (first, size);
 }
 
+/// Takes back what [`keep_private`] wished for, before the memory goes to its owner: who gets it next must find it in
+/// its children.
+///
+/// # Safety
+/// As [`keep_private`].
+pub(super) unsafe fn share_again(first: NonNull<u8>, size: usize) {
+    #[cfg(target_os = "linux")]
+    for advice in [libc::MADV_DODUMP, libc::MADV_DOFORK] {
+        // SAFETY: the caller's promise; none of these changes contents.
+        unsafe { libc::madvise(first.as_ptr().cast(), size, advice) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (first, size);
+}
+
 /// Faults pages in, writable. `Ok(false)`: this kernel cannot (before 5.14), touch them instead.
 ///
 /// # Safety
