@@ -4,10 +4,10 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`device`] | devices and their memory |
-//! | [`slot`] | one proof at a time on a device |
-//! | [`key`] | the queries of a proving key on a device, or in host memory to be streamed |
-//! | [`error`] | what the library says when something fails |
+//! | `device` | devices and their memory |
+//! | `slot` | one proof at a time on a device |
+//! | `key` | the queries of a proving key on a device, or in host memory to be streamed |
+//! | `error` | what the library says when something fails |
 //! | `sys` | the C ABI (`cuda/prover_cuda.h`) |
 //!
 //! Without the feature it is empty, so that a workspace with it builds anywhere. The CUDA runtime is linked statically and
