@@ -7,9 +7,11 @@ cd "$(dirname "$0")/.."
 eval "$(scripts/cuda_toolchain.sh)"
 export PINPROVER_CUDA_ARCHS=${PINPROVER_CUDA_ARCHS:-90}
 export CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=0
+# Made beside the bundle and moved at the end: a build that fails leaves the former bundle as it was.
 bundle=target/gpu-bundle
-rm -rf "$bundle"
-mkdir -p "$bundle"
+new=$bundle.new
+rm -rf "$new"
+mkdir -p "$new"
 
 # Copies the executables that cargo built for the tests named.
 tests() {
@@ -24,7 +26,13 @@ for line in sys.stdin:
     message = json.loads(line)
     if message.get("executable") and message.get("profile", {}).get("test"):
         shutil.copy(message["executable"], sys.argv[1] + "/test-" + message["target"]["name"])
-' "$bundle"
+' "$new"
+  for test in "$@"; do
+    if [ ! -x "$new/test-$test" ]; then
+      echo "error: cargo built no executable for the test $test of $package" >&2
+      exit 1
+    fi
+  done
 }
 cargo build --release -p pinprover --features cuda --message-format=json |
   python3 -c '
@@ -33,15 +41,17 @@ for line in sys.stdin:
     message = json.loads(line)
     if message.get("executable"):
         shutil.copy(message["executable"], sys.argv[1] + "/pinprover")
-' "$bundle"
-tests pinprover-tests gpu_oracle
+' "$new"
+tests pinprover-tests gpu_oracle gpu
 tests prover-core gpu_fixed_base cuda_memory cuda_hostile memory_backends memory_pool memory_field memory_pool_model
-cp scripts/gpu_bundle_run.sh "$bundle/run.sh"
-cp scripts/bench_h2d.sh "$bundle/"
+cp scripts/gpu_bundle_run.sh "$new/run.sh"
+cp scripts/bench_h2d.sh "$new/"
 
-size=$(du -sm "$bundle" | cut -f1)
+size=$(du -sm "$new" | cut -f1)
 echo "$bundle: $size MiB"
 if [ "$size" -gt 60 ]; then
   echo "error: the bundle must stay under 60 MiB" >&2
   exit 1
 fi
+rm -rf "$bundle"
+mv "$new" "$bundle"

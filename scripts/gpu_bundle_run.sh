@@ -1,81 +1,120 @@
 #!/usr/bin/env bash
-# Runs the GPU suite of a bundle (scripts/gpu_bundle.sh). One line a check; the count at the end.
-#   run.sh             the tests
-#   run.sh --sanitize  and a proof under compute-sanitizer's memcheck and racecheck
+# Runs the GPU suite of a bundle (scripts/gpu_bundle.sh): needs a driver, no Rust. One line a check; the count at the end.
+#   run.sh             all tests, those of minutes included
+#   run.sh --quick     without those
+#   run.sh --sanitize  and a small proof under compute-sanitizer's memcheck and racecheck
+# Exit codes: 0 nothing failed, 1 something did, 3 a wrong option. A check that was skipped has not passed.
 set -uo pipefail
 cd "$(dirname "$0")"
-passed=0 failed=0 skipped=0
+quick=0 sanitize=0
+for option in "$@"; do
+  case $option in
+    --quick) quick=1 ;;
+    --sanitize) sanitize=1 ;;
+    *) echo "run.sh: unknown option $option; there are --quick and --sanitize" >&2 && exit 3 ;;
+  esac
+done
 
-# A test that found no device says so, and is not a pass: libtest itself cannot tell.
+passed=0 failed=0 skipped=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+missing="skipped: no CUDA device"
+
+ok() { passed=$((passed + 1)) && echo "ok       $1"; }
+bad() { failed=$((failed + 1)) && echo "FAILED   $1"; }
+skip() { skipped=$((skipped + 1)) && echo "skipped  $1"; }
+
+# Counts what a test binary wrote with one test thread. A test that found no device says so, and is not a pass: libtest
+# itself cannot tell. What a test printed may stand between its name and its verdict. `verdicts` is how many were found.
 count() {
-  local name=$1 log=$2 line
-  while read -r line; do
+  local name=$1 line current="" skipping=0
+  verdicts=0
+  while IFS= read -r line; do
+    if [[ $line =~ ^test\ ([A-Za-z0-9_:]+)(\ -\ should\ panic)?\ \.\.\.\ ?(.*)$ ]]; then
+      current=${BASH_REMATCH[1]} skipping=0 line=${BASH_REMATCH[3]}
+    fi
+    if [ -z "$current" ]; then continue; fi
     case $line in
-      "skipped: no CUDA device"*) skipping=1 ;;
-      *"skipped: no CUDA device"*) skipping=1 ;;
-    esac
-    if [[ $line =~ ^(test\ )?([a-z_0-9:]+)?.*\.\.\.\ ?(.*)$ && $line == test\ * ]]; then current=${BASH_REMATCH[2]}; fi
-    case $line in
-      *"... ok" | ok)
-        if [ "${skipping:-0}" = 1 ]; then
-          skipped=$((skipped + 1)) && echo "skipped  $name: ${current:-?}"
-        else
-          passed=$((passed + 1)) && echo "ok       $name: ${current:-?}"
-        fi
-        skipping=0
+      *"$missing"*) skipping=1 ;;
+      ok)
+        if [ "$skipping" = 1 ]; then skip "$name: $current: no CUDA device"; else ok "$name: $current"; fi
+        verdicts=$((verdicts + 1)) current=""
         ;;
-      *"... FAILED" | FAILED)
-        failed=$((failed + 1)) && echo "FAILED   $name: ${current:-?}"
-        skipping=0
+      FAILED)
+        bad "$name: $current"
+        verdicts=$((verdicts + 1)) current=""
+        ;;
+      ignored*)
+        skip "$name: $current: left out"
+        current=""
         ;;
     esac
   done < "$log"
 }
 
+# run NAME SECONDS COMMAND...
 run() {
-  local name=$1 log status
-  shift
-  log=$(mktemp)
-  timeout 300 "$@" > "$log" 2>&1
+  local name=$1 seconds=$2 status before=$failed verdicts said
+  shift 2
+  timeout --kill-after=10 "$seconds" "$@" > "$log" 2>&1
   status=$?
-  local before=$failed
-  count "$name" "$log"
-  if [ "$status" -ne 0 ] && [ "$failed" -eq "$before" ]; then
-    failed=$((failed + 1))
-    echo "FAILED   $name: ended with $status"
-    tail -20 "$log"
-  elif [ "$failed" -ne "$before" ]; then
-    grep -A8 "panicked" "$log" | head -40
+  count "$name"
+  # What the binary itself counted: no verdict may have been missed, and none made up.
+  said=$(sed -n 's/^test result: .*\. \([0-9]*\) passed; \([0-9]*\) failed;.*/\1 \2/p' "$log" | tail -1)
+  if [ "$status" = 124 ] || [ "$status" = 137 ]; then
+    bad "$name: stopped after $seconds seconds"
+  elif [ -z "$said" ]; then
+    bad "$name: ended with $status before its tests did"
+  elif [ $((${said% *} + ${said#* })) -ne "$verdicts" ] || [ "$verdicts" -eq 0 ]; then
+    bad "$name: $verdicts verdicts where the binary counts ${said% *} passed and ${said#* } failed"
+  elif [ "$status" -ne 0 ] && [ "$failed" -eq "$before" ]; then
+    bad "$name: ended with $status"
   fi
-  rm -f "$log"
+  if [ "$failed" -ne "$before" ]; then
+    grep -A8 "panicked" "$log" | head -40 | sed 's/^/    /'
+    tail -5 "$log" | sed 's/^/    /'
+  fi
 }
 
 for test in gpu_oracle gpu_fixed_base cuda_memory cuda_hostile memory_backends; do
-  run "$test" "./test-$test" --nocapture --test-threads=1
+  run "$test" 300 "./test-$test" --nocapture --test-threads=1
 done
-if nvidia-smi > /dev/null 2>&1; then
+if [ "$quick" = 1 ]; then
+  run gpu 300 ./test-gpu --nocapture --test-threads=1
+else
+  run gpu 900 ./test-gpu --nocapture --test-threads=1 --include-ignored
+fi
+# These do not look for a device themselves.
+if timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU '; then
   for test in memory_pool memory_field memory_pool_model; do
-    run "$test over cuda-register" env PROVER_CORE_TEST_BACKEND=cuda-register "./test-$test" --test-threads=1
+    run "$test over cuda-register" 300 \
+      env PROVER_CORE_TEST_BACKEND=cuda-register "./test-$test" --nocapture --test-threads=1
   done
 else
-  skipped=$((skipped + 3))
-  echo "skipped  the pool's suite over cuda-register: no CUDA device"
+  for test in memory_pool memory_field memory_pool_model; do
+    skip "$test over cuda-register: no CUDA device"
+  done
 fi
 
-if [ "${1:-}" = --sanitize ]; then
+if [ "$sanitize" = 1 ]; then
+  proof=children_and_zero_blinding
   for tool in memcheck racecheck; do
     if ! command -v compute-sanitizer > /dev/null; then
-      skipped=$((skipped + 1))
-      echo "skipped  $tool: no compute-sanitizer"
+      skip "$tool: no compute-sanitizer"
       continue
     fi
-    if timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      ./test-gpu_oracle --test-threads=1 children_and_zero_blinding > /dev/null 2>&1; then
-      passed=$((passed + 1))
-      echo "ok       $tool: a proof"
+    timeout --kill-after=10 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      ./test-gpu_oracle --nocapture --test-threads=1 --exact "$proof" > "$log" 2>&1
+    status=$?
+    if [ "$status" -ne 0 ]; then
+      bad "$tool: $proof ended with $status"
+      tail -20 "$log" | sed 's/^/    /'
+    elif grep -q "$missing" "$log"; then
+      skip "$tool: $proof: no CUDA device"
+    elif ! grep -q '^test result: ok\. 1 passed' "$log"; then
+      bad "$tool: $proof did not run"
     else
-      failed=$((failed + 1))
-      echo "FAILED   $tool: a proof"
+      ok "$tool: $proof"
     fi
   done
 fi
