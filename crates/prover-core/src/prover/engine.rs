@@ -162,15 +162,8 @@ impl Gpu {
     fn prove(&self, job: Job<'_>) -> Result<Vec<Computed>, SynthesisError> {
         use super::gpu::Declined;
 
+        job.check_blinding()?;
         let Job { circuit, assignments, key, r, s, .. } = job;
-        if assignments.len() != r.len() || r.len() != s.len() {
-            return Err(SynthesisError::IncompatibleLengthVector(format!(
-                "{} circuits, {} values of r and {} of s",
-                assignments.len(),
-                r.len(),
-                s.len()
-            )));
-        }
         let one_on_cpu = |assignment, r, s| {
             let mut proved = on_cpu(Job::new(circuit, vec![assignment], key, vec![r], vec![s]))?;
             proved.pop().ok_or_else(|| SynthesisError::MalformedProofs("no proof was made".to_owned()))

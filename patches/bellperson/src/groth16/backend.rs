@@ -79,6 +79,14 @@ impl<'a> Job<'a> {
     ) -> Self {
         Self { circuit, assignments, key, r, s, priority: false, synthesis: Duration::ZERO, expected: None }
     }
+
+    /// Checks that there is one r and one s an assignment, for a backend that is about to pair them.
+    ///
+    /// # Errors
+    /// [`SynthesisError::IncompatibleLengthVector`] with the numbers.
+    pub fn check_blinding(&self) -> Result<(), SynthesisError> {
+        super::batch::check_blinding(self.assignments.len(), self.r.len(), self.s.len())
+    }
 }
 
 impl fmt::Debug for Job<'_> {

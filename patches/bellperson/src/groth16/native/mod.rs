@@ -55,8 +55,8 @@ impl Proved {
 /// Parameters that do not fit the circuit, cannot be read, or hold an identity where a base is used;
 /// [`SynthesisError::IncompatibleLengthVector`] unless there is one r and one s an assignment.
 pub fn prove(job: Job<'_>) -> Result<Vec<Proved>, SynthesisError> {
+    job.check_blinding()?;
     let Job { assignments, key, r, s, .. } = job;
-    super::batch::check_blinding(assignments.len(), r.len(), s.len())?;
     let cached;
     let key: &dyn KeySource = match assignments.len() {
         0 | 1 => key,
