@@ -97,7 +97,10 @@ impl Keys {
             let needed = prover_cuda::slot::workspace_bytes(device, shape, &key)?;
             if needed > slot.workspace() {
                 let missing = needed - slot.workspace();
-                self.make_room(slot, missing, 1)?;
+                let (free, total) = self.make_room(slot, missing, 1)?;
+                if free < missing {
+                    return Err(out_of_memory(missing, free, total).into());
+                }
                 slot.reserve(needed)?;
             }
             return Ok((key, false));
@@ -117,13 +120,7 @@ impl Keys {
             let workspace = planned_bytes(device, shape, resident)?;
             let queries: u64 = (0..5).filter(|&i| resident[i]).map(|i| query_bytes(&id, i)).sum();
             let needed = queries + workspace.saturating_sub(slot.workspace());
-            let (mut free, total) = self.room(slot)?;
-            while free < needed && !self.keys.is_empty() {
-                let (_, oldest) = self.keys.remove(0);
-                info!(bytes = oldest.resident_bytes(), "a proving key leaves the device to make room");
-                drop(oldest);
-                free = self.room(slot)?.0;
-            }
+            let (free, total) = self.make_room(slot, needed, 0)?;
             if free >= needed {
                 if resident != [true; 5] {
                     let streamed: u64 = (0..5).filter(|&i| !resident[i]).map(|i| query_bytes(&id, i)).sum();
@@ -145,17 +142,15 @@ impl Keys {
         }
     }
 
-    /// Frees keys until so many bytes are free, but for the `keep` latest.
-    fn make_room(&mut self, slot: &Slot, bytes: u64, keep: usize) -> Result<(), Error> {
+    /// Frees keys, but for the `keep` latest, until so many bytes may be taken. Returns how many may, and all bytes.
+    fn make_room(&mut self, slot: &Slot, bytes: u64, keep: usize) -> Result<(u64, u64), Error> {
         loop {
             let (free, total) = self.room(slot)?;
-            if free >= bytes {
-                return Ok(());
+            if free >= bytes || self.keys.len() <= keep {
+                return Ok((free, total));
             }
-            if self.keys.len() <= keep {
-                return Err(out_of_memory(bytes, free, total));
-            }
-            self.keys.remove(0);
+            let (_, oldest) = self.keys.remove(0);
+            info!(bytes = oldest.resident_bytes(), "a proving key leaves the device to make room");
         }
     }
 }
