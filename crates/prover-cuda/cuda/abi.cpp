@@ -18,29 +18,6 @@ struct pc_slot {
 
 extern "C" {
 
-int pc_device_count(int32_t* count, pc_error* error)
-{
-    return guard(error, [&] {
-        int n = 0;
-        CUDA_OK(cudaGetDeviceCount(&n));
-        *count = n;
-    });
-}
-
-int pc_device_describe(int32_t ordinal, pc_device_info* info, pc_error* error)
-{
-    return guard(error, [&] {
-        cudaDeviceProp props;
-        CUDA_OK(cudaGetDeviceProperties(&props, ordinal));
-        std::memset(info, 0, sizeof *info);
-        info->major = props.major;
-        info->minor = props.minor;
-        info->multiprocessors = props.multiProcessorCount;
-        info->total_bytes = props.totalGlobalMem;
-        std::snprintf(info->name, sizeof info->name, "%s", props.name);
-    });
-}
-
 int pc_open(const int32_t* ordinals, int32_t count, pc_error* error)
 {
     return guard(error, [&] { open_devices(ordinals, static_cast<size_t>(count)); });

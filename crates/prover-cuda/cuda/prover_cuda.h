@@ -29,14 +29,6 @@ typedef struct {
     char message[504];
 } pc_error;
 
-typedef struct {
-    int32_t major, minor;
-    int32_t multiprocessors;
-    int32_t reserved;
-    uint64_t total_bytes;
-    char name[256];
-} pc_device_info;
-
 /* The sizes of one proof. */
 typedef struct {
     uint64_t rows;        /* length of a, b and c before they are padded with zeros */
@@ -86,8 +78,6 @@ typedef struct {
 
 typedef struct pc_slot pc_slot;
 
-int pc_device_count(int32_t* count, pc_error* error);
-int pc_device_describe(int32_t ordinal, pc_device_info* info, pc_error* error);
 /* The devices that may be used; the first call decides for the process. No other device gets a context. */
 int pc_open(const int32_t* ordinals, int32_t count, pc_error* error);
 int pc_memory(int32_t ordinal, uint64_t* free_bytes, uint64_t* total_bytes, pc_error* error);

@@ -1,6 +1,6 @@
 //! Devices and their memory.
 
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -8,52 +8,6 @@ use blst::{blst_fr, blst_p1_affine, blst_p2_affine};
 
 use crate::error::{call, Error};
 use crate::sys;
-
-/// What a device is. Asking creates no context on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Description {
-    /// Its number, as the driver counts those it shows to this process.
-    pub ordinal: u32,
-    /// Its name.
-    pub name: String,
-    /// Major and minor compute capability.
-    pub compute_capability: (u32, u32),
-    /// Bytes of memory.
-    pub total_bytes: u64,
-}
-
-/// Descriptions of all devices; empty without any.
-///
-/// # Errors
-/// [`Kind::NoDevice`](crate::error::Kind::NoDevice) without a driver; what the driver says.
-pub fn devices() -> Result<Vec<Description>, Error> {
-    let mut count = 0;
-    // SAFETY: the pointers are to variables that live through the call.
-    call(|error| unsafe { sys::pc_device_count(&mut count, error) })?;
-    (0..count).map(describe).collect()
-}
-
-fn describe(ordinal: i32) -> Result<Description, Error> {
-    let mut info = sys::DeviceInfo {
-        major: 0,
-        minor: 0,
-        multiprocessors: 0,
-        reserved: 0,
-        total_bytes: 0,
-        name: [0 as c_char; 256],
-    };
-    // SAFETY: as above.
-    call(|error| unsafe { sys::pc_device_describe(ordinal, &mut info, error) })?;
-    // SAFETY: the library ends the name with a zero byte inside the array, and the array outlives the borrow.
-    let name = unsafe { CStr::from_ptr(info.name.as_ptr()) };
-    Ok(Description {
-        ordinal: ordinal.unsigned_abs(),
-        name: name.to_string_lossy().into_owned(),
-        compute_capability: (info.major.unsigned_abs(), info.minor.unsigned_abs()),
-        total_bytes: info.total_bytes,
-    })
-}
 
 /// An open device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,16 +17,6 @@ pub struct Error {
 }
 
 #[repr(C)]
-pub struct DeviceInfo {
-    pub major: i32,
-    pub minor: i32,
-    pub multiprocessors: i32,
-    pub reserved: i32,
-    pub total_bytes: u64,
-    pub name: [c_char; 256],
-}
-
-#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub rows: u64,
@@ -108,8 +98,6 @@ pub struct Slot {
 }
 
 extern "C" {
-    pub fn pc_device_count(count: *mut i32, error: *mut Error) -> i32;
-    pub fn pc_device_describe(ordinal: i32, info: *mut DeviceInfo, error: *mut Error) -> i32;
     pub fn pc_open(ordinals: *const i32, count: i32, error: *mut Error) -> i32;
     pub fn pc_memory(ordinal: i32, free: *mut u64, total: *mut u64, error: *mut Error) -> i32;
     pub fn pc_alloc(ordinal: i32, bytes: u64, out: *mut *mut c_void, error: *mut Error) -> i32;

@@ -1,10 +1,11 @@
 //! The products of key generation on a device.
 
 use blstrs::{G1Affine, G2Affine, Scalar};
-use prover_cuda::device::{devices, Device};
+use prover_cuda::device::Device;
 use prover_cuda::error::{Error, Kind};
 
 use super::cast;
+use super::open::open;
 use crate::setup::{FixedBase, FixedBaseError};
 
 /// One base by many scalars, on a CUDA device.
@@ -20,18 +21,8 @@ impl GpuFixedBase {
     /// # Errors
     /// [`FixedBaseError::Device`] without it.
     pub fn new(ordinal: u32) -> Result<Self, FixedBaseError> {
-        let open = || {
-            let known = devices()?;
-            let device = Device::open(&[ordinal])?;
-            let name = known.into_iter().find(|d| d.ordinal == ordinal).map(|d| d.name);
-            Ok::<_, Error>((device, name))
-        };
-        let (opened, name) = open().map_err(|error| device_error("CUDA", error))?;
-        let name = name.unwrap_or_else(|| "CUDA".to_owned());
-        match opened.first() {
-            Some(&device) => Ok(Self { device, name }),
-            None => Err(FixedBaseError::Device { device: name, message: "no device was opened".to_owned() }),
-        }
+        let (device, about) = open(ordinal).map_err(|error| device_error("CUDA", error))?;
+        Ok(Self { device, name: about.name })
     }
 
     fn error(&self, error: Error) -> FixedBaseError {

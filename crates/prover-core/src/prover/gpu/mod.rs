@@ -1,5 +1,6 @@
 //! The prover on a CUDA device.
 //!
+//! - `open`: a device for kernels, by its number;
 //! - `prover`: one proof, from an assignment to the sums of its queries, and what happens when the device fails;
 //! - `keys`: proving keys on the device, the least recently used of which goes first;
 //! - `host`: the assignment as the device reads it;
@@ -10,6 +11,7 @@ mod cast;
 mod fixed_base;
 mod host;
 mod keys;
+mod open;
 mod prover;
 
 pub use fixed_base::GpuFixedBase;

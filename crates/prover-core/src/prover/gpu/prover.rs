@@ -1,29 +1,30 @@
 //! One proof on a device.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bellperson::groth16::native::{assemble, checked_vk, Phases, Proved, Sums};
 use bellperson::groth16::{KeySource, ProvingAssignment};
 use bellperson::SynthesisError;
 use blstrs::{Bls12, G1Projective, G2Projective, Scalar};
 use group::Group;
-use prover_cuda::device::{devices, Description, Device};
 use prover_cuda::error::{Error, Kind};
 use prover_cuda::slot::{Failed, Slot, Times};
-use std::time::Duration;
 use tracing::{error, info};
 
 use super::host::{device_shape, Held};
 use super::keys::{counts, KeyError, KeyId, Keys};
+use super::open::open;
 use crate::config::KeyProgress;
+use crate::cuda;
 use crate::memory::pool::{Fence, FenceError, Pool};
 use crate::prover::identity::vk_digest;
 use crate::prover::report::DeviceReport;
 
 /// A device that proves, one proof at a time; whoever comes meanwhile waits.
 pub(in crate::prover) struct GpuProver {
-    about: Description,
+    ordinal: u32,
+    about: cuda::Device,
     state: Mutex<State>,
     pool: Option<Pool>,
     progress: Option<KeyProgress>,
@@ -59,20 +60,8 @@ impl GpuProver {
         pool: Option<Pool>,
         progress: Option<KeyProgress>,
     ) -> Result<Self, Error> {
-        let known = devices()?;
-        let Some(about) = known.iter().find(|device| device.ordinal == ordinal).cloned() else {
-            let valid: Vec<String> = known.iter().map(|d| format!("{} ({})", d.ordinal, d.name)).collect();
-            let valid = if valid.is_empty() {
-                "there is none".to_owned()
-            } else {
-                format!("there are {}", valid.join(", "))
-            };
-            return Err(Error::new(Kind::NoDevice, 0, format!("no CUDA device {ordinal}: {valid}")));
-        };
+        let (device, about) = open(ordinal)?;
         let (major, minor) = about.compute_capability;
-        let opened = Device::open(&[ordinal])?;
-        let device =
-            opened.first().copied().ok_or_else(|| Error::new(Kind::Internal, 0, "no device was opened"))?;
         device.self_test().map_err(|mut error| {
             let built = prover_cuda::ARCHITECTURES;
             error.message = match error.kind {
@@ -85,7 +74,7 @@ impl GpuProver {
         })?;
         let slot = Slot::new(device)?;
         let state = State { slot: Some(slot), keys: Keys::new(memory_max), failure: None };
-        Ok(Self { about, state: Mutex::new(state), pool, progress })
+        Ok(Self { ordinal, about, state: Mutex::new(state), pool, progress })
     }
 
     pub(in crate::prover) fn name(&self) -> &str {
@@ -182,7 +171,7 @@ impl GpuProver {
         let phases = phases(&times, assembling.elapsed());
         let report = DeviceReport::new(
             &self.about.name,
-            self.about.ordinal,
+            self.ordinal,
             (key_loaded, streamed),
             key_load,
             begun.elapsed(),
