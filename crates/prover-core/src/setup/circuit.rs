@@ -13,11 +13,11 @@ use super::SetupError;
 
 /// Counts a circuit. Its linear combinations are not even asked for.
 pub(super) fn count<C: Circuit<Scalar>>(circuit: C) -> Result<Shape, SynthesisError> {
-    let mut counter = Counter { shape: Shape { constraints: 0, inputs: 1, aux: 0 } };
+    let mut counter = Counter { found: Shape { constraints: 0, inputs: 1, aux: 0 } };
     circuit.synthesize(&mut counter)?;
     // `input * 0 = 0` for each input, so that all of them stand in A.
-    counter.shape.constraints += counter.shape.inputs;
-    Ok(counter.shape)
+    counter.found.constraints += counter.found.inputs;
+    Ok(counter.found)
 }
 
 /// The polynomials of a circuit's variables at a point: inputs first, the constant one at 0, then auxiliary
@@ -48,11 +48,11 @@ pub(super) fn evaluate<C: Circuit<Scalar>>(
 }
 
 struct Counter {
-    shape: Shape,
+    found: Shape,
 }
 
-/// What both constraint systems have in common: no witness is asked for, names do not matter, and, as in
-/// bellperson's generator, circuits may not extend it.
+/// What both constraint systems have in common: variables are counted in `found`, no witness is asked for, names do not
+/// matter, and, as in bellperson's generator, circuits may not extend it.
 macro_rules! plain {
     () => {
         type Root = Self;
@@ -64,31 +64,31 @@ macro_rules! plain {
         fn get_root(&mut self) -> &mut Self::Root {
             self
         }
+
+        fn alloc<F, A, AR>(&mut self, _: A, _: F) -> Result<Variable, SynthesisError>
+        where
+            F: FnOnce() -> Result<Scalar, SynthesisError>,
+            A: FnOnce() -> AR,
+            AR: Into<String>,
+        {
+            self.found.aux += 1;
+            Ok(Variable::new_unchecked(Index::Aux(self.found.aux - 1)))
+        }
+
+        fn alloc_input<F, A, AR>(&mut self, _: A, _: F) -> Result<Variable, SynthesisError>
+        where
+            F: FnOnce() -> Result<Scalar, SynthesisError>,
+            A: FnOnce() -> AR,
+            AR: Into<String>,
+        {
+            self.found.inputs += 1;
+            Ok(Variable::new_unchecked(Index::Input(self.found.inputs - 1)))
+        }
     };
 }
 
 impl ConstraintSystem<Scalar> for Counter {
     plain!();
-
-    fn alloc<F, A, AR>(&mut self, _: A, _: F) -> Result<Variable, SynthesisError>
-    where
-        F: FnOnce() -> Result<Scalar, SynthesisError>,
-        A: FnOnce() -> AR,
-        AR: Into<String>,
-    {
-        self.shape.aux += 1;
-        Ok(Variable::new_unchecked(Index::Aux(self.shape.aux - 1)))
-    }
-
-    fn alloc_input<F, A, AR>(&mut self, _: A, _: F) -> Result<Variable, SynthesisError>
-    where
-        F: FnOnce() -> Result<Scalar, SynthesisError>,
-        A: FnOnce() -> AR,
-        AR: Into<String>,
-    {
-        self.shape.inputs += 1;
-        Ok(Variable::new_unchecked(Index::Input(self.shape.inputs - 1)))
-    }
 
     fn enforce<A, AR, LA, LB, LC>(&mut self, _: A, _: LA, _: LB, _: LC)
     where
@@ -98,7 +98,7 @@ impl ConstraintSystem<Scalar> for Counter {
         LB: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
         LC: FnOnce(LinearCombination<Scalar>) -> LinearCombination<Scalar>,
     {
-        self.shape.constraints += 1;
+        self.found.constraints += 1;
     }
 }
 
@@ -179,26 +179,6 @@ impl Evaluator {
 
 impl ConstraintSystem<Scalar> for Evaluator {
     plain!();
-
-    fn alloc<F, A, AR>(&mut self, _: A, _: F) -> Result<Variable, SynthesisError>
-    where
-        F: FnOnce() -> Result<Scalar, SynthesisError>,
-        A: FnOnce() -> AR,
-        AR: Into<String>,
-    {
-        self.found.aux += 1;
-        Ok(Variable::new_unchecked(Index::Aux(self.found.aux - 1)))
-    }
-
-    fn alloc_input<F, A, AR>(&mut self, _: A, _: F) -> Result<Variable, SynthesisError>
-    where
-        F: FnOnce() -> Result<Scalar, SynthesisError>,
-        A: FnOnce() -> AR,
-        AR: Into<String>,
-    {
-        self.found.inputs += 1;
-        Ok(Variable::new_unchecked(Index::Input(self.found.inputs - 1)))
-    }
 
     fn enforce<A, AR, LA, LB, LC>(&mut self, _: A, a: LA, b: LB, c: LC)
     where
