@@ -5,11 +5,13 @@
 //! | [`h2d`] | uploads, by where the vectors live |
 //! | [`listen`] | upstream's phase times, from its own log lines |
 //! | [`keycache`] | keys kept between runs: making one takes longer than proving |
+//! | `median` | the middle of some times |
 //! | [`race`] | the proofs in turns, their times, and the check that both are the same proof |
 //! | [`peak`] | the peak memory of one proof, in a process of its own |
 
 pub mod h2d;
 pub mod keycache;
 pub mod listen;
+pub(crate) mod median;
 pub mod peak;
 pub mod race;

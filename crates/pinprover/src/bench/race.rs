@@ -7,6 +7,7 @@ use blstrs::{Bls12, Scalar};
 use rand_core::OsRng;
 use serde::Serialize;
 
+use super::median::median;
 use crate::bench::listen;
 use crate::circuits::{BuiltIn, Instance, Shape};
 use crate::error::Error;
@@ -132,15 +133,6 @@ impl Medians {
             msm: of(|phases| phases.msm),
             total: of(|phases| Some(phases.total)).expect("every round has a total"),
         }
-    }
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    let middle = times.len() / 2;
-    match times.len() % 2 {
-        0 => (times[middle - 1] + times[middle]) / 2.0,
-        _ => times[middle],
     }
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::options::positive;
 use super::{Context, Outcome};
+use crate::bench::median::median;
 use crate::circuits::{parse_count, BuiltIn, Family, Instance, Shape, Size};
 use crate::error::Error;
 use crate::keys;
@@ -164,9 +165,7 @@ fn make_key(circuit: &BuiltIn, shape: &Shape, context: &Context<'_>) -> Result<P
 
 fn row(circuit: &BuiltIn, setup: Duration, key_load: f64, proofs: &[ProofReport]) -> Row {
     let median = |value: &dyn Fn(&ProofReport) -> Duration| {
-        let mut values: Vec<f64> = proofs.iter().map(|report| value(report).as_secs_f64()).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+        median(proofs.iter().map(|report| value(report).as_secs_f64()).collect())
     };
     let on_device = proofs.iter().all(|report| report.device.is_some());
     let device = |value: &dyn Fn(&prover_core::prover::DeviceReport) -> Duration| {

@@ -24,6 +24,7 @@ use prover_core::cuda::{Context, CudaError, Driver, Event, Stream};
 use prover_core::memory::limits::Limits;
 use prover_core::memory::MemoryBudget;
 
+use super::median::median;
 use crate::circuits::BuiltIn;
 use crate::error::Error;
 use crate::ui::Progress;
@@ -126,15 +127,6 @@ impl Clock {
             }
         }
         Ok(median(times))
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        0 => (values[middle - 1] + values[middle]) / 2.0,
-        _ => values[middle],
     }
 }
 
