@@ -5,8 +5,9 @@
 //! domain from 2^14. Without a device a test says `skipped: no CUDA device`, which is not the same as having passed.
 #![cfg(feature = "cuda")]
 
-use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod gpu_support;
+
+use std::sync::Arc;
 
 use bellperson::groth16::{create_proof_batch, Parameters};
 use bellperson::{Circuit, ConstraintSystem, SynthesisError};
@@ -17,53 +18,12 @@ use pinprover::circom::{CircomCircuit, R1cs, Witness};
 use pinprover::circuits::{BuiltIn, Family, Size};
 use pinprover_tests::circuits::{value, RandomR1cs};
 use pinprover_tests::oracle::{blinding, bytes, our_proof, upstream_proof};
-use prover_core::cuda::devices;
 use prover_core::prover::GpuFixedBase;
-use prover_core::setup::{generate, CpuFixedBase, FixedBase, ToxicWaste};
-use prover_core::{init, Config, Guard, InitError, ProofReport, ProverChoice};
+use prover_core::{init, Config, InitError, ProverChoice};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{OsRng, SeedableRng};
 
-/// One prover a process: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn config() -> Config {
-    let mut config = Config::default();
-    config.prover = ProverChoice::Gpu;
-    config.cpu_fallback = false;
-    config
-}
-
-struct Device {
-    guard: Guard,
-    _alone: MutexGuard<'static, ()>,
-}
-
-fn device_with(change: impl FnOnce(&mut Config)) -> Option<Device> {
-    let alone = alone();
-    let found = match devices() {
-        Ok(devices) => !devices.is_empty(),
-        Err(error) if error.is_absence() => false,
-        // A device that is there and cannot be used is no reason to skip.
-        Err(error) => panic!("{error}"),
-    };
-    if !found {
-        // Whether or not the output of tests is shown.
-        writeln!(std::io::stdout(), "skipped: no CUDA device").expect("standard output");
-        return None;
-    }
-    let mut config = config();
-    change(&mut config);
-    Some(Device { guard: init(config).expect("the device can be used"), _alone: alone })
-}
-
-fn device() -> Option<Device> {
-    device_with(|_| {})
-}
+use gpu_support::{alone, config, device, device_with, key, key_by, max_log, on_device, Device};
 
 impl Device {
     /// Both ways to prove give upstream's bytes, on the device and from page-locked memory.
@@ -73,32 +33,12 @@ impl Device {
     {
         let expected = upstream_proof(circuit.clone(), params, blinding);
         assert_eq!(our_proof(circuit.clone(), params, blinding), expected, "create_proof, {what}");
-        self.on_device(self.guard.reports().last().expect("the report of that proof"));
+        on_device(self.guard.reports().last().expect("the report of that proof"));
         let proven = self.guard.prove(circuit, params, blinding.0, blinding.1);
         let proven = proven.unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(bytes(&proven.proof), expected, "Guard::prove, {what}");
-        self.on_device(&proven.report);
+        on_device(&proven.report);
     }
-
-    fn on_device(&self, report: &ProofReport) {
-        assert_eq!(report.prover, "gpu");
-        assert!(report.device.is_some());
-        assert!(report.memory.abc.pinned && report.memory.aux.pinned, "{:?}", report.memory);
-    }
-}
-
-/// A key whose points are multiplied out by the CPU.
-fn key<C: Circuit<Scalar> + Clone>(circuit: &C, seed: u64) -> Parameters<Bls12> {
-    key_by(circuit, seed, &CpuFixedBase::new())
-}
-
-fn key_by<C: Circuit<Scalar> + Clone>(circuit: &C, seed: u64, points: &dyn FixedBase) -> Parameters<Bls12> {
-    let waste = ToxicWaste::random(&mut ChaCha8Rng::seed_from_u64(seed));
-    generate(|| circuit.clone(), None, waste, points, &|_, _, _| {}).expect("a key")
-}
-
-fn max_log() -> u32 {
-    std::env::var("GPU_MAX_LOG").ok().map_or(14, |log| log.parse().expect("GPU_MAX_LOG is a number"))
 }
 
 /// Products `k x y = z` of private variables: x stands in A only, y in B only, z in C only. With n of them there are n
@@ -293,7 +233,7 @@ fn batches() {
         }
         let reports = &device.guard.reports()[before..];
         assert_eq!(reports.len() as u64, count);
-        reports.iter().for_each(|report| device.on_device(report));
+        reports.iter().for_each(on_device);
     }
 }
 

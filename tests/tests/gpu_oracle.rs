@@ -3,42 +3,17 @@
 //! `GPU_MAX_LOG` raises the largest domain from 2^14.
 #![cfg(feature = "cuda")]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod gpu_support;
 
-use bellperson::groth16::{create_random_proof, prepare_verifying_key, verify_proof, Parameters};
-use blstrs::{Bls12, Scalar};
+use bellperson::groth16::{create_random_proof, prepare_verifying_key, verify_proof};
+use blstrs::Scalar;
 use ff::Field;
 use pinprover::circuits::{BuiltIn, Family, Size};
 use pinprover_tests::circuits::{RandomR1cs, Squarings};
 use pinprover_tests::oracle::{assert_same, blinding, bytes, upstream_proof};
-use prover_core::setup::{generate, CpuFixedBase, ToxicWaste};
-use prover_core::{init, Config, Guard, ProverChoice};
-use rand_chacha::ChaCha8Rng;
-use rand_core::{OsRng, SeedableRng};
+use rand_core::OsRng;
 
-/// One prover a process: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-struct Device {
-    guard: Guard,
-    _alone: MutexGuard<'static, ()>,
-}
-
-fn device_with(change: impl FnOnce(&mut Config)) -> Option<Device> {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if !prover_core::cuda::devices().is_ok_and(|devices| !devices.is_empty()) {
-        println!("skipped: no CUDA device");
-        return None;
-    }
-    let mut config = Config::default();
-    config.prover = ProverChoice::Gpu;
-    change(&mut config);
-    Some(Device { guard: init(config).expect("the device can be used"), _alone: alone })
-}
-
-fn device() -> Option<Device> {
-    device_with(|_| {})
-}
+use gpu_support::{device, device_with, key, max_log, on_device, Device};
 
 impl Device {
     /// All proofs so far were made on the device, in page-locked memory.
@@ -46,20 +21,10 @@ impl Device {
         let reports = self.guard.reports();
         assert!(reports.len() >= least, "{} reports", reports.len());
         for report in &reports {
-            assert_eq!(report.prover, "gpu");
+            on_device(report);
             assert!(report.checked);
-            assert!(report.memory.abc.pinned && report.memory.aux.pinned, "{:?}", report.memory);
         }
     }
-}
-
-fn key<C: bellperson::Circuit<Scalar> + Clone>(circuit: &C, seed: u64) -> Parameters<Bls12> {
-    let waste = ToxicWaste::random(&mut ChaCha8Rng::seed_from_u64(seed));
-    generate(|| circuit.clone(), None, waste, &CpuFixedBase::new(), &|_, _, _| {}).expect("a key")
-}
-
-fn max_log() -> u32 {
-    std::env::var("GPU_MAX_LOG").ok().and_then(|log| log.parse().ok()).unwrap_or(14)
 }
 
 #[test]
