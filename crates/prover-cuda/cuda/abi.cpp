@@ -74,15 +74,14 @@ int pc_unpin(int32_t ordinal, const void* memory, pc_error* error)
     });
 }
 
-int pc_plan_proof(int32_t ordinal, const pc_shape* shape, const pc_key* key, pc_plan* plan, pc_error* error)
+int pc_plan_proof(int32_t ordinal, const pc_shape* shape, const pc_key* key, uint64_t* workspace_bytes, pc_error* error)
 {
     return guard(error, [&] {
         (void)device(ordinal);
         check_shape(*shape, *key);
-        size_t bytes = 0, stream_bytes = 0;
-        (void)Layout::place(nullptr, *shape, *key, bytes, stream_bytes);
-        plan->workspace_bytes = bytes;
-        plan->stream_bytes = stream_bytes;
+        Arena arena(nullptr);
+        (void)Layout::place(arena, *shape, *key);
+        *workspace_bytes = arena.used();
     });
 }
 

@@ -14,31 +14,23 @@
 #include <ec/xyzz_t.hpp>
 #include <ff/bls12-381-fp2.hpp>
 
-struct G1 {
-    using field = fp_t;
-    using bucket = xyzz_t<fp_t>;
-    using bucket_mem = bucket::mem_t;
-    using affine = bucket::affine_t;
-    using affine_mem = affine::mem_t;
-    using point = jacobian_t<fp_t>;
-    static constexpr unsigned degree = 1;
-    static constexpr size_t affine_bytes = 96;
-    static constexpr size_t bucket_bytes = 192;
-    static constexpr size_t point_bytes = 144;
+template <class F, unsigned DEGREE>
+struct Group {
+    using field = F;
+    using bucket = xyzz_t<F>;
+    using bucket_mem = typename bucket::mem_t;
+    using affine = typename bucket::affine_t;
+    using affine_mem = typename affine::mem_t;
+    using point = jacobian_t<F>;
+    static constexpr unsigned degree = DEGREE;
+    static constexpr size_t affine_bytes = 96 * DEGREE;
+    static constexpr size_t bucket_bytes = 192 * DEGREE;
+    static constexpr size_t point_bytes = 144 * DEGREE;
 };
 
-struct G2 {
-    using field = fp2_t;
-    using bucket = xyzz_t<fp2_t>;
-    using bucket_mem = bucket::mem_t;
-    using affine = bucket::affine_t;
-    using affine_mem = affine::mem_t;
-    using point = jacobian_t<fp2_t>;
-    static constexpr unsigned degree = 2;
-    static constexpr size_t affine_bytes = 192;
-    static constexpr size_t bucket_bytes = 384;
-    static constexpr size_t point_bytes = 288;
-};
+// Types of their own: a kernel's name must not spell out the field.
+struct G1 : Group<fp_t, 1> {};
+struct G2 : Group<fp2_t, 2> {};
 
 static_assert(sizeof(G1::affine_mem) == G1::affine_bytes && sizeof(G1::bucket_mem) == G1::bucket_bytes, "layout");
 static_assert(sizeof(G2::affine_mem) == G2::affine_bytes && sizeof(G2::bucket_mem) == G2::bucket_bytes, "layout");

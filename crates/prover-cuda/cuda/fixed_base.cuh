@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "buffer.hpp"
 #include "curve.cuh"
 #include "error.hpp"
 #include "fixed_base.hpp"
@@ -16,19 +17,6 @@ constexpr size_t TABLE = (size_t)WINDOWS << BITS;
 constexpr size_t BATCH = (size_t)1 << 19;
 constexpr uint32_t INVERT = 64;
 constexpr unsigned THREADS = 128;
-
-// A buffer on the device.
-class Buffer {
-public:
-    explicit Buffer(size_t bytes) { CUDA_OK(cudaMalloc(&memory, bytes)); }
-    ~Buffer() { (void)cudaFree(memory); }
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
-    void* get() const { return memory; }
-
-private:
-    void* memory = nullptr;
-};
 
 // out[window * 2^16 + digit] = digit * 2^(16 window) * base, of bits[0 .. 255]: 2^i * base.
 template <class G>

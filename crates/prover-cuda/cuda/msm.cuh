@@ -193,17 +193,19 @@ void sum_slots(const MsmSpace& space, void* sums, uint32_t count, uint32_t none,
 {
     uint8_t* points = space.slot_points;
     uint32_t* keys = space.slot_keys;
+    uint64_t used = count;
     for (;;) {
-        const uint32_t stretch = tree_stretch(count);
-        const uint32_t threads = (count + stretch - 1) / stretch;
+        if (used > space.slots) throw Error(PC_INTERNAL, 0, "an MSM has more partial sums than its workspace");
+        const uint32_t threads = (count + TREE_STRETCH - 1) / TREE_STRETCH;
         uint8_t* next_points = points + (size_t)count * G::bucket_bytes;
         uint32_t* next_keys = keys + count;
         launch_sum_runs<G, false>(sums, next_points, threads == 1 ? nullptr : next_keys, points, keys, nullptr, count,
-                                  stretch, none, stream);
+                                  TREE_STRETCH, none, stream);
         if (threads == 1) return;
         points = next_points;
         keys = next_keys;
         count = 2 * threads;
+        used += count;
     }
 }
 

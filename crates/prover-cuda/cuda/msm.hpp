@@ -9,6 +9,7 @@
 // so on until one thread is left.
 #pragma once
 
+#include "arena.hpp"
 #include "scalars.cuh"
 
 namespace pinprover {
@@ -29,9 +30,8 @@ struct MsmSpace {
     uint8_t* slot_points;
     uint8_t* bucket_points;
 
-    // The space for `scalars` scalars at most and buckets of `bucket_bytes`, placed at `memory`; `bytes` is set to what it
-    // takes (memory == nullptr: only that).
-    static MsmSpace place(uint8_t* memory, size_t scalars, size_t bucket_bytes, size_t& bytes);
+    // The space for `scalars` scalars at most and buckets of `bucket_bytes`, out of `arena`.
+    static MsmSpace place(Arena& arena, size_t scalars, size_t bucket_bytes);
 };
 
 // How the windows' sums are to be put together.
@@ -40,10 +40,12 @@ struct MsmResult {
     bool empty;
 };
 
-// Entries that a thread sums: of an array of points, of one of partial sums; log2 of the buckets that a thread reduces, of
-// `buckets` in windows of 2^log_window.
+// Partial sums that a thread sums.
+constexpr uint32_t TREE_STRETCH = 8;
+
+// Entries that a thread sums of an array of points; log2 of the buckets that a thread reduces, of `buckets` in windows of
+// 2^log_window.
 uint32_t run_stretch(uint32_t count);
-uint32_t tree_stretch(uint32_t count);
 uint32_t reduce_log_stretch(uint32_t buckets, uint32_t log_window);
 
 // Width of the digits for a number of scalars.

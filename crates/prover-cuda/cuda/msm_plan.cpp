@@ -13,8 +13,6 @@ uint32_t run_stretch(uint32_t count)
     return count >= 1u << 17 ? 16 : 8;
 }
 
-uint32_t tree_stretch(uint32_t) { return 8; }
-
 uint32_t reduce_log_stretch(uint32_t buckets, uint32_t log_window)
 {
     uint32_t log = 2;
@@ -37,15 +35,13 @@ uint32_t digit_bits(size_t scalars)
 
 namespace {
 
-constexpr size_t ALIGN = 256;
-
 // Slots of all levels above `count` entries.
 size_t tree_slots(size_t count)
 {
     size_t total = 0;
     while (count > 1) {
         total += count;
-        const size_t threads = (count + 7) / 8;
+        const size_t threads = (count + TREE_STRETCH - 1) / TREE_STRETCH;
         if (threads == 1) break;
         count = 2 * threads;
     }
@@ -54,7 +50,7 @@ size_t tree_slots(size_t count)
 
 } // namespace
 
-MsmSpace MsmSpace::place(uint8_t* memory, size_t scalars, size_t bucket_bytes, size_t& bytes)
+MsmSpace MsmSpace::place(Arena& arena, size_t scalars, size_t bucket_bytes)
 {
     MsmSpace space{};
     scalars = std::max<size_t>(scalars, 1);
@@ -80,19 +76,12 @@ MsmSpace MsmSpace::place(uint8_t* memory, size_t scalars, size_t bucket_bytes, s
     space.buckets = static_cast<uint32_t>(buckets);
     space.temp_bytes = sort_temp_bytes(space.entries);
 
-    size_t at = 0;
-    auto take = [&](size_t size) {
-        uint8_t* here = memory == nullptr ? nullptr : memory + at;
-        at += (size + ALIGN - 1) / ALIGN * ALIGN;
-        return here;
-    };
-    for (auto*& keys : space.keys) keys = reinterpret_cast<uint32_t*>(take(4 * entries));
-    for (auto*& values : space.values) values = reinterpret_cast<uint32_t*>(take(4 * entries));
-    space.temp = take(space.temp_bytes);
-    space.slot_keys = reinterpret_cast<uint32_t*>(take(4 * slots));
-    space.slot_points = take(bucket_bytes * slots);
-    space.bucket_points = take(bucket_bytes * buckets);
-    bytes = at;
+    for (auto*& keys : space.keys) keys = arena.take_words(entries);
+    for (auto*& values : space.values) values = arena.take_words(entries);
+    space.temp = arena.take(space.temp_bytes);
+    space.slot_keys = arena.take_words(slots);
+    space.slot_points = arena.take(bucket_bytes * slots);
+    space.bucket_points = arena.take(bucket_bytes * buckets);
     return space;
 }
 

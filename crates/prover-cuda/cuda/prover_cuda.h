@@ -59,11 +59,6 @@ typedef struct {
     const uint64_t *a_aux_density, *b_input_density, *b_aux_density; /* bits, least significant first */
 } pc_assignment;
 
-typedef struct {
-    uint64_t workspace_bytes;     /* device memory that a proof of this shape needs beside the key */
-    uint64_t stream_bytes;        /* of which for pieces of a key that is streamed */
-} pc_plan;
-
 /* Milliseconds, by CUDA events. */
 typedef struct {
     float upload_witness, upload_abc; /* on the copy stream */
@@ -89,7 +84,8 @@ int pc_write(int32_t ordinal, void* to, const void* from, uint64_t bytes, pc_err
 int pc_pin(int32_t ordinal, const void* memory, uint64_t bytes, pc_error* error);
 int pc_unpin(int32_t ordinal, const void* memory, pc_error* error);
 
-int pc_plan_proof(int32_t ordinal, const pc_shape* shape, const pc_key* key, pc_plan* plan, pc_error* error);
+/* Device memory that a proof of this shape needs beside the key. */
+int pc_plan_proof(int32_t ordinal, const pc_shape* shape, const pc_key* key, uint64_t* workspace_bytes, pc_error* error);
 
 /* A slot proves one circuit at a time, on streams of its own. */
 int pc_slot_open(int32_t ordinal, pc_slot** out, pc_error* error);

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "arena.hpp"
+#include "buffer.hpp"
 #include "curve.cuh"
 #include "error.hpp"
 #include "gpus.hpp"
@@ -80,18 +82,6 @@ fr_t root(uint32_t log)
     return power(small(7), e);
 }
 
-class Memory {
-public:
-    explicit Memory(size_t bytes) { CUDA_OK(cudaMalloc(&memory, bytes)); }
-    ~Memory() { (void)cudaFree(memory); }
-    Memory(const Memory&) = delete;
-    Memory& operator=(const Memory&) = delete;
-    uint8_t* get() const { return static_cast<uint8_t*>(memory); }
-
-private:
-    void* memory = nullptr;
-};
-
 // h(x) (x^n - 1) = a(x) b(x) - c(x) at a point off the domain, with c = a b on it.
 void test_quotient(const gpu_t& gpu)
 {
@@ -105,7 +95,7 @@ void test_quotient(const gpu_t& gpu)
         evaluations[2][i] = evaluations[0][i] * evaluations[1][i];
     }
     stream_t& stream = gpu;
-    Memory memory(3 * 32 * n + 4 * n);
+    Buffer memory(3 * 32 * n + 4 * n);
     uint8_t* v[3];
     for (int i = 0; i < 3; i++) {
         v[i] = memory.get() + 32 * n * i;
@@ -209,11 +199,12 @@ void test_msm(const gpu_t& gpu, const void* generator_, const char* name)
     }
 
     stream_t& stream = gpu;
-    size_t space_bytes = 0;
-    (void)MsmSpace::place(nullptr, POINTS, G::bucket_bytes, space_bytes);
+    Arena size(nullptr);
+    (void)MsmSpace::place(size, POINTS, G::bucket_bytes);
     const size_t sums_bytes = (MAX_WINDOWS + 1) * G::bucket_bytes;
-    Memory space_memory(space_bytes), sums(sums_bytes), inputs(POINTS * (32 + G::affine_bytes)), lists(POINTS * 40 + 64);
-    const MsmSpace space = MsmSpace::place(space_memory.get(), POINTS, G::bucket_bytes, space_bytes);
+    Buffer space_memory(size.used()), sums(sums_bytes), inputs(POINTS * (32 + G::affine_bytes)), lists(POINTS * 40 + 64);
+    Arena arena(space_memory.get());
+    const MsmSpace space = MsmSpace::place(arena, POINTS, G::bucket_bytes);
     uint8_t* device_points = inputs.get();
     uint8_t* device_scalars = inputs.get() + POINTS * G::affine_bytes;
     CUDA_OK(cudaMemcpyAsync(device_points, points.data(), POINTS * G::affine_bytes, cudaMemcpyHostToDevice, stream));

@@ -15,7 +15,6 @@ namespace {
 // The five sums.
 enum Which { H, L, A, B_G1, B_G2, SUMS };
 
-constexpr size_t ALIGN = 256;
 // Bytes of a streamed key that are on the device at a time, twice.
 constexpr size_t PIECE_BYTES = (size_t)512 << 20;
 constexpr size_t SUM_BYTES = (MAX_WINDOWS + 1) * G2::bucket_bytes;
@@ -73,16 +72,11 @@ void check_shape(const pc_shape& s, const pc_key& key)
         refuse("points of the B query in G2", s.b_inputs + s.b_aux, key.b_g2.count);
 }
 
-Layout Layout::place(uint8_t* memory, const pc_shape& s, const pc_key& key, size_t& bytes, size_t& stream_bytes)
+Layout Layout::place(Arena& arena, const pc_shape& s, const pc_key& key)
 {
     Layout layout{};
-    size_t at = 0;
-    auto take = [&](size_t size) {
-        uint8_t* here = memory == nullptr ? nullptr : memory + at;
-        at += (size + ALIGN - 1) / ALIGN * ALIGN;
-        return here;
-    };
-    auto take_words = [&](size_t count) { return reinterpret_cast<uint32_t*>(take(4 * count)); };
+    auto take = [&](size_t size) { return arena.take(size); };
+    auto take_words = [&](size_t count) { return arena.take_words(count); };
     const size_t domain = (size_t)1 << s.log_domain;
 
     for (auto** vector : {&layout.a, &layout.b, &layout.c}) *vector = take(32 * domain);
@@ -103,7 +97,7 @@ Layout Layout::place(uint8_t* memory, const pc_shape& s, const pc_key& key, size
         list.scalars = reinterpret_cast<uint4*>(take(32 * count));
         list.points = take_words(count);
         list.ones = take_words(count);
-        list.counters = memory == nullptr ? nullptr : layout.counters + 2 * which;
+        list.counters = layout.counters == nullptr ? nullptr : layout.counters + 2 * which;
         return list;
     };
     layout.list_l = take_list(s.aux, L);
@@ -115,13 +109,9 @@ Layout Layout::place(uint8_t* memory, const pc_shape& s, const pc_key& key, size
     for (auto& sums : layout.sums) sums = take(SUM_BYTES);
 
     const size_t witness = std::max({s.aux, s.inputs + s.a_aux, s.b_inputs + s.b_aux});
-    size_t lane_bytes = 0;
-    (void)MsmSpace::place(nullptr, witness, G2::bucket_bytes, lane_bytes);
-    layout.lane[0] = MsmSpace::place(take(lane_bytes), witness, G2::bucket_bytes, lane_bytes);
-    (void)MsmSpace::place(nullptr, domain, G1::bucket_bytes, lane_bytes);
-    layout.lane[1] = MsmSpace::place(take(lane_bytes), domain, G1::bucket_bytes, lane_bytes);
+    layout.lane[0] = MsmSpace::place(arena, witness, G2::bucket_bytes);
+    layout.lane[1] = MsmSpace::place(arena, domain, G1::bucket_bytes);
 
-    const size_t before = at;
     size_t largest = 0;
     for (const pc_query* query : {&key.h, &key.l, &key.a, &key.b_g1, &key.b_g2}) {
         const size_t point = query == &key.b_g2 ? G2::affine_bytes : G1::affine_bytes;
@@ -130,8 +120,6 @@ Layout Layout::place(uint8_t* memory, const pc_shape& s, const pc_key& key, size
     layout.piece_bytes = std::min(largest, PIECE_BYTES);
     if (layout.piece_bytes > 0)
         for (auto& piece : layout.pieces) piece = take(layout.piece_bytes);
-    stream_bytes = at - before;
-    bytes = at;
     return layout;
 }
 
@@ -159,7 +147,7 @@ struct Slot::State {
     const gpu_t& gpu;
     stream_t copy, lane[2];
     void* host = nullptr;
-    Mark start, witness, a, b, c, lists, counted;
+    Mark start, witness, a, b, c, counted;
     Mark begun[SUMS], done[SUMS], quotient_begun, quotient_done;
     Mark piece_ready[2], piece_free[2];
     pc_shape shape{};
@@ -309,10 +297,11 @@ Slot::~Slot() { drain(); }
 
 void Slot::drain() noexcept
 {
-    (void)cudaSetDevice(state->ordinal);
-    (void)cudaStreamSynchronize(state->copy);
-    for (auto& lane : state->lane) (void)cudaStreamSynchronize(lane);
-    state->busy = false;
+    try {
+        abandon();
+    } catch (...) {
+        // The error that led here is the one to tell.
+    }
 }
 
 void Slot::abandon()
@@ -320,8 +309,10 @@ void Slot::abandon()
     State& s = *state;
     s.busy = false;
     (void)device(s.ordinal);
-    CUDA_OK(cudaStreamSynchronize(s.copy));
-    for (auto& lane : s.lane) CUDA_OK(cudaStreamSynchronize(lane));
+    // All are waited for, whatever one of them says.
+    const cudaError_t waited[] = {cudaStreamSynchronize(s.copy), cudaStreamSynchronize(s.lane[0]),
+                                  cudaStreamSynchronize(s.lane[1])};
+    for (cudaError_t status : waited) CUDA_OK(status);
 }
 
 void Slot::begin(const pc_shape& shape, const pc_key& key, const pc_assignment& assignment, void* workspace, size_t bytes)
@@ -330,9 +321,9 @@ void Slot::begin(const pc_shape& shape, const pc_key& key, const pc_assignment& 
     if (s.busy) throw Error(PC_USAGE, 0, "the slot is proving already");
     check_shape(shape, key);
     (void)device(s.ordinal);
-    size_t needed = 0, stream_bytes = 0;
-    const Layout layout = Layout::place(static_cast<uint8_t*>(workspace), shape, key, needed, stream_bytes);
-    if (needed > bytes) refuse("bytes of workspace", needed, bytes);
+    Arena arena(static_cast<uint8_t*>(workspace));
+    const Layout layout = Layout::place(arena, shape, key);
+    if (arena.used() > bytes) refuse("bytes of workspace", arena.used(), bytes);
     s.shape = shape;
     s.key = key;
     s.layout = layout;

@@ -32,7 +32,7 @@ struct Layout {
     uint8_t* pieces[2]; // of a streamed key
     size_t piece_bytes;
 
-    static Layout place(uint8_t* memory, const pc_shape& shape, const pc_key& key, size_t& bytes, size_t& stream_bytes);
+    static Layout place(Arena& arena, const pc_shape& shape, const pc_key& key);
 };
 
 class Slot {

@@ -103,10 +103,7 @@ unsafe impl Send for Slot {}
 /// # Errors
 /// Sizes that do not fit together; a domain that is too large.
 pub fn workspace_bytes(device: Device, shape: Shape, key: &Key) -> Result<u64, Error> {
-    let mut plan = sys::Plan::default();
-    // SAFETY: the pointers are to values that live through the call; the key's points are not read.
-    call(|error| unsafe { sys::pc_plan_proof(device.raw(), &shape.raw(), &key.raw(), &mut plan, error) })?;
-    Ok(plan.workspace_bytes)
+    plan(device, shape, &key.raw())
 }
 
 /// The same before the key is loaded: `resident` says of H, L, A, B in G1 and B in G2 which will be on the device.
@@ -114,7 +111,6 @@ pub fn workspace_bytes(device: Device, shape: Shape, key: &Key) -> Result<u64, E
 /// # Errors
 /// As [`workspace_bytes`].
 pub fn planned_bytes(device: Device, shape: Shape, resident: [bool; 5]) -> Result<u64, Error> {
-    let mut plan = sys::Plan::default();
     let domain = 1u64.checked_shl(shape.log_domain).unwrap_or(u64::MAX);
     let b = (shape.b_inputs + shape.b_aux) as u64;
     let counts = [domain - 1, shape.aux as u64, (shape.inputs + shape.a_aux) as u64, b, b];
@@ -124,10 +120,14 @@ pub fn planned_bytes(device: Device, shape: Shape, resident: [bool; 5]) -> Resul
         host: i32::from(!resident[i]),
         reserved: 0,
     };
-    let key = sys::Key { h: query(0), l: query(1), a: query(2), b_g1: query(3), b_g2: query(4) };
-    // SAFETY: as above.
-    call(|error| unsafe { sys::pc_plan_proof(device.raw(), &shape.raw(), &key, &mut plan, error) })?;
-    Ok(plan.workspace_bytes)
+    plan(device, shape, &sys::Key { h: query(0), l: query(1), a: query(2), b_g1: query(3), b_g2: query(4) })
+}
+
+fn plan(device: Device, shape: Shape, key: &sys::Key) -> Result<u64, Error> {
+    let mut bytes = 0;
+    // SAFETY: the pointers are to values that live through the call; the key's points are not read.
+    call(|error| unsafe { sys::pc_plan_proof(device.raw(), &shape.raw(), key, &mut bytes, error) })?;
+    Ok(bytes)
 }
 
 impl Slot {

@@ -61,13 +61,6 @@ pub struct Assignment {
 }
 
 #[repr(C)]
-#[derive(Default)]
-pub struct Plan {
-    pub workspace_bytes: u64,
-    pub stream_bytes: u64,
-}
-
-#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Times {
     pub upload_witness: f32,
@@ -110,7 +103,7 @@ extern "C" {
         ordinal: i32,
         shape: *const Shape,
         key: *const Key,
-        plan: *mut Plan,
+        workspace_bytes: *mut u64,
         error: *mut Error,
     ) -> i32;
     pub fn pc_slot_open(ordinal: i32, out: *mut *mut Slot, error: *mut Error) -> i32;
