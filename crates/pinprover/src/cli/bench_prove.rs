@@ -252,7 +252,7 @@ fn text(result: &BenchResult) -> String {
         format!("vectors: {}{}\n", row.memory, if row.pinned { ", pinned" } else { "" })
     });
     format!(
-        "{}, medians of {} proofs, in milliseconds\n{}{place}",
+        "{}, medians of {} proofs, in milliseconds\n{}\n{place}",
         result.circuit,
         result.rounds,
         table(&rows)
