@@ -57,65 +57,65 @@ mod linux {
     use super::memory_support::process::in_own_process;
     use super::*;
 
-    /// The `smaps` entries that overlap the region: (kB resident, kB locked, flags) of each.
-    fn smaps(region: &dyn Region) -> Vec<(u64, u64, String)> {
+    /// The flags of the mappings that the region lies in. The kernel merges neighbours of equal flags, so a mapping may be
+    /// larger than the region: what is counted by the mapping, like its resident bytes, says nothing about the region.
+    fn mapping_flags(region: &dyn Region) -> Vec<String> {
         let (start, end) = (region.as_ptr().addr().get(), region.as_ptr().addr().get() + region.committed());
         let text = fs::read_to_string("/proc/self/smaps").unwrap();
         let mut found = Vec::new();
         let mut inside = false;
         for line in text.lines() {
-            let mut words = line.split_ascii_whitespace();
-            let first = words.next().unwrap_or_default();
+            let first = line.split_ascii_whitespace().next().unwrap_or_default();
             if let Some((from, to)) = first.split_once('-') {
                 let parse = |hex| usize::from_str_radix(hex, 16).unwrap();
                 inside = parse(from) < end && parse(to) > start;
-                if inside {
-                    found.push((0, 0, String::new()));
-                }
-            } else if inside {
-                let entry = found.last_mut().unwrap();
-                let kib = || line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
-                match first {
-                    "Rss:" => entry.0 = kib(),
-                    "Locked:" => entry.1 = kib(),
-                    "VmFlags:" => entry.2 = line.to_owned() + " ",
-                    _ => {}
-                }
+            } else if inside && first == "VmFlags:" {
+                found.push(line.to_owned() + " ");
             }
         }
+        assert!(!found.is_empty(), "no mapping of the region in smaps");
         found
+    }
+
+    /// Bytes of the region that are in memory.
+    fn resident(region: &dyn Region) -> usize {
+        let mut pages = vec![0u8; region.committed().div_ceil(PAGE)];
+        // SAFETY: the region is mapped, and there is a byte for each of its pages.
+        let rc =
+            unsafe { libc::mincore(region.as_ptr().as_ptr().cast(), region.committed(), pages.as_mut_ptr()) };
+        assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
+        pages.iter().filter(|page| *page & 1 == 1).count() * PAGE
     }
 
     #[test]
     fn pages_are_resident_private_to_us_and_not_dumped() {
         let mut region = Pages::new().map(6 << 20, 1, 1 << 30).unwrap();
         region.grow(10 << 20).unwrap();
-        let entries = smaps(&*region);
-        let resident: u64 = entries.iter().map(|entry| entry.0).sum();
-        assert_eq!(resident, 10 << 10, "all of it is faulted in: {entries:?}");
-        for (_, locked, flags) in &entries {
+        assert_eq!(resident(&*region), 10 << 20, "all of it is faulted in");
+        for flags in mapping_flags(&*region) {
             assert!(flags.contains(" dd ") && flags.contains(" dc "), "no dump, no fork: {flags}");
-            assert_eq!(*locked, 0);
+            assert!(!flags.contains(" lo "), "not locked: {flags}");
         }
     }
 
     #[test]
     fn a_small_region_takes_small_pages_only() {
         let region = Pages::new().map(5 * PAGE, 1, 1 << 30).unwrap();
-        let resident: u64 = smaps(&*region).iter().map(|entry| entry.0).sum();
-        assert_eq!(resident, 20);
+        assert_eq!((region.committed(), resident(&*region)), (5 * PAGE, 5 * PAGE));
     }
 
     #[test]
     fn large_regions_are_faulted_in_by_all_threads() {
         let region = Pages::new().map(300 << 20, 1, 0).unwrap();
-        let resident: u64 = smaps(&*region).iter().map(|entry| entry.0).sum();
-        assert_eq!(resident, 300 << 10);
+        assert_eq!(resident(&*region), 300 << 20);
         assert!(bytes(&*region).iter().step_by(PAGE).all(|byte| *byte == 0));
     }
 
-    fn locked_kib(region: &dyn Region) -> u64 {
-        smaps(region).iter().map(|entry| entry.1).sum()
+    /// Whether all of the region is locked; it never is in part.
+    fn is_locked(region: &dyn Region) -> bool {
+        let locked: Vec<bool> = mapping_flags(region).iter().map(|flags| flags.contains(" lo ")).collect();
+        assert!(locked.iter().all(|each| *each == locked[0]), "locked in part: {locked:?}");
+        locked[0]
     }
 
     #[test]
@@ -123,11 +123,18 @@ mod linux {
         let Ok(mut region) = Mlock::new().map(2 << 20, 1, 1 << 30) else {
             return assert!(Mlock::new().map(2 << 20, 1, 0).unwrap_err().to_string().contains("ulimit -l"));
         };
-        assert_eq!(locked_kib(&*region), 2 << 10);
+        assert!(is_locked(&*region));
         region.grow(4 << 20).unwrap();
-        assert_eq!(locked_kib(&*region), 4 << 10);
+        assert!(is_locked(&*region));
         region.unpin().unwrap();
-        assert_eq!(locked_kib(&*region), 0);
+        assert!(!is_locked(&*region));
+    }
+
+    /// Bytes that this process has locked.
+    fn locked_by_process() -> usize {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+        line.split_ascii_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
     }
 
     fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
@@ -166,10 +173,10 @@ mod linux {
                 matches!(error, AllocError::Refused { cause: ref c, .. } if c.call == "mlock"),
                 "{error}"
             );
-            assert_eq!((region.committed(), locked_kib(&*region)), (512 << 10, 512));
+            assert_eq!((region.committed(), locked_by_process()), (512 << 10, 512 << 10));
             assert!(bytes(&*region).iter().all(|byte| *byte == 9));
             region.grow(768 << 10).unwrap();
-            assert_eq!(locked_kib(&*region), 768);
+            assert_eq!(locked_by_process(), 768 << 10);
             // Ordinary memory is there as ever.
             drop(Pages::new().map(64 << 20, 1, 0).unwrap());
         });
