@@ -22,7 +22,7 @@ mod cuda {
     const OLDEST: (u32, u32) = (12, 0);
     const ARCHS: &str = "PINPROVER_CUDA_ARCHS";
     /// The slowest to compile come first.
-    const SOURCES: [&str; 11] = [
+    const SOURCES: [&str; 12] = [
         "fixed_base_g2.cu",
         "msm_g2.cu",
         "fixed_base_g1.cu",
@@ -33,6 +33,7 @@ mod cuda {
         "self_test.cu",
         "abi.cpp",
         "gpus.cpp",
+        "fault.cpp",
         "msm_plan.cpp",
     ];
     const DEFINES: [&str; 3] =

@@ -18,6 +18,7 @@ use pinprover::circom::{CircomCircuit, R1cs, Witness};
 use pinprover::circuits::{BuiltIn, Family, Size};
 use pinprover_tests::circuits::{value, RandomR1cs};
 use pinprover_tests::oracle::{blinding, bytes, our_proof, upstream_proof};
+use prover_core::cuda::DeviceSelector;
 use prover_core::prover::GpuFixedBase;
 use prover_core::{init, Config, InitError, ProverChoice};
 use rand_chacha::ChaCha8Rng;
@@ -292,9 +293,9 @@ fn a_device_that_is_not_there_is_an_error_and_leaves_nothing_registered() {
     let _alone = alone();
     for _ in 0..2 {
         let mut config = config();
-        config.device = 1000;
+        config.devices = vec![DeviceSelector::Ordinal(1000)];
         let error = init(config).expect_err("there are fewer devices");
-        assert!(matches!(error, InitError::Gpu { .. }), "{error}");
+        assert!(matches!(error, InitError::Gpu { .. } | InitError::Devices(_)), "{error}");
     }
     let mut config = Config::default();
     config.prover = ProverChoice::Cpu;
@@ -305,7 +306,7 @@ fn a_device_that_is_not_there_is_an_error_and_leaves_nothing_registered() {
 #[ignore = "minutes: upstream proves 2^20 constraints on the CPU"]
 fn built_in_circuits_of_a_million_constraints() {
     let Some(device) = device() else { return };
-    let points = GpuFixedBase::new(0).expect("the device can be used");
+    let points = GpuFixedBase::new(&DeviceSelector::Ordinal(0)).expect("the device can be used");
     for family in Family::ALL {
         let built = BuiltIn::new(family, Size::Constraints(1 << 20)).expect("a size that exists");
         let instance = built.instance::<Scalar>(&mut OsRng);

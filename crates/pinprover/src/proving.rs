@@ -252,7 +252,7 @@ impl MemoryOptions {
             ProverBackend::Gpu => ProverChoice::Gpu,
             ProverBackend::Cpu => ProverChoice::Cpu,
         };
-        config.device = self.prover.device;
+        config.devices = vec![prover_core::cuda::DeviceSelector::Ordinal(self.prover.device)];
         config.device_memory_max = self.prover.device_memory;
         config.cpu_fallback = !self.prover.no_cpu_fallback;
         config

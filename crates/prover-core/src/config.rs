@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cuda::DeviceSelector;
 use crate::memory::pool::Exhaustion;
 
 /// What backs the proving vectors.
@@ -66,8 +67,8 @@ pub struct Config {
     pub memory_budget: Option<u64>,
     /// Where proofs are computed.
     pub prover: ProverChoice,
-    /// The device, as the driver numbers those it shows to this process.
-    pub device: u32,
+    /// The devices to use. None: all that the driver shows to this process. The first one's context page-locks the memory.
+    pub devices: Vec<DeviceSelector>,
     /// The most bytes of the device's memory that keys and workspace take. `None`: what is free, less 512 MiB. A key that does
     /// not fit is streamed from the host, in part.
     pub device_memory_max: Option<u64>,
@@ -105,7 +106,7 @@ impl Default for Config {
         Self {
             memory_budget: None,
             prover: ProverChoice::Auto,
-            device: 0,
+            devices: Vec::new(),
             device_memory_max: None,
             cpu_fallback: true,
             on_key_load: None,
@@ -127,7 +128,7 @@ impl std::fmt::Debug for Config {
         f.debug_struct("Config")
             .field("memory_budget", &self.memory_budget)
             .field("prover", &self.prover)
-            .field("device", &self.device)
+            .field("devices", &self.devices)
             .field("cpu_fallback", &self.cpu_fallback)
             .field("backend", &self.backend)
             .field("pool_max", &self.pool_max)

@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use crate::config::{Config, Hints, MemoryBackend, ProverChoice};
 #[cfg(unix)]
 use crate::cuda::Context;
-use crate::cuda::CudaError;
+use crate::cuda::{devices, select, CudaError, DeviceSelector, SelectError};
 use crate::hints::HintStore;
 use crate::memory::backend::{Backend, Heap};
 #[cfg(unix)]
@@ -29,8 +29,8 @@ use crate::memory::backend::{CudaHostAlloc, CudaRegister, Mlock, Pages};
 use crate::memory::limits::Limits;
 use crate::memory::pool::{DrainError, Pool, PoolConfig, PoolRegistration, PoolStats};
 use crate::memory::MemoryBudget;
-use crate::prover::engine::{self, Engine};
-use crate::prover::{ProofReport, ProveError, Proven, Prover};
+use crate::prover::place::{self, Place};
+use crate::prover::{DeviceStatus, ProofReport, ProveError, Proven, Prover};
 
 /// How long the drop of a [`Guard`] waits for memory that is still out.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -73,6 +73,9 @@ pub enum InitError {
         /// Why not.
         why: String,
     },
+    /// A device is named that is not there.
+    #[error("{0}")]
+    Devices(#[from] SelectError),
     /// An environment variable holds something else than it may.
     #[error("{variable}={value}: expected auto, gpu or cpu")]
     Environment {
@@ -113,31 +116,45 @@ pub fn init(config: Config) -> Result<Guard, InitError> {
         return Err(InitError::PoolAboveBudget { pool, budget: total, knob });
     }
     let budget = MemoryBudget::new(total);
-    let choice = engine::choice(&config)?;
+    let choice = place::choice(&config)?;
     let memory_backend = match config.backend {
         // Nobody here would read page-locked memory by DMA.
         MemoryBackend::Auto if choice == ProverChoice::Cpu && cfg!(unix) => MemoryBackend::Pages,
         backend => backend,
     };
-    let pool = open(memory_backend, config.device as usize)?
+    let pool = open(memory_backend, first_device(choice, &config.devices)?)?
         .map(|backend| Pool::with_backend(backend, budget.clone(), pool_config(&config)));
     let hints = match &config.hints {
         Hints::InMemory => HintStore::in_memory(total),
         Hints::File(path) => HintStore::open(path, total),
     };
-    let engine = Engine::open(choice, &config, pool.as_ref())?;
-    let place = engine.place().to_owned();
-    let prover = Arc::new(Prover::new(hints, engine, &config));
+    let place = Place::open(choice, &config, pool.as_ref())?;
+    let name = place.place();
+    let prover = Arc::new(Prover::new(hints, place, &config));
     // The memory first: whoever proves meanwhile finds both, or no prover.
     let memory = pool.as_ref().map(|pool| pool.register(&REGISTRY)).transpose()?;
     let registration = backend::register(prover.clone())?;
     info!(
         memory = pool.as_ref().map_or("none", |pool| pool.backend_name()),
         budget_bytes = total,
-        prover = place,
+        prover = name,
         "prover started"
     );
     Ok(Guard { registration: Some(registration), memory, pool, prover, budget })
+}
+
+/// The number of the first device that is meant, whose context page-locks the memory.
+///
+/// # Errors
+/// A device is named that is not there. Without any device that is for others to say.
+fn first_device(choice: ProverChoice, wanted: &[DeviceSelector]) -> Result<usize, InitError> {
+    if wanted.is_empty() || choice == ProverChoice::Cpu {
+        return Ok(0);
+    }
+    match devices() {
+        Ok(known) => Ok(select(wanted, &known)?.first().map_or(0, |device| device.ordinal)),
+        Err(_) => Ok(0),
+    }
 }
 
 fn pool_config(config: &Config) -> PoolConfig {
@@ -236,6 +253,11 @@ impl Guard {
     /// Reports of the latest proofs, oldest first. Proofs made through bellperson's functions are among them.
     pub fn reports(&self) -> Vec<ProofReport> {
         self.prover.reports()
+    }
+
+    /// How the devices are that prove; none if the CPU does.
+    pub fn devices(&self) -> Vec<DeviceStatus> {
+        self.prover.devices()
     }
 
     /// Counters of the pool; `None` if there is none.

@@ -5,6 +5,7 @@ use blstrs::{G1Affine, G1Projective, G2Affine, G2Projective, Scalar};
 use ff::Field;
 use group::prime::PrimeCurveAffine;
 use group::{Curve, Group};
+use prover_core::cuda::DeviceSelector;
 use prover_core::prover::GpuFixedBase;
 use prover_core::setup::{CpuFixedBase, FixedBase};
 use rand_core::OsRng;
@@ -21,7 +22,7 @@ fn points_of_both_groups_equal_the_cpus_for_any_count() {
         println!("skipped: no CUDA device");
         return;
     }
-    let device = GpuFixedBase::new(0).expect("the device can be used");
+    let device = GpuFixedBase::new(&DeviceSelector::Ordinal(0)).expect("the device can be used");
     let cpu = CpuFixedBase::new();
     let base1 = G1Projective::random(OsRng).to_affine();
     let base2 = G2Projective::random(OsRng).to_affine();

@@ -15,6 +15,18 @@
 
 namespace pinprover {
 
+// Counts the checked calls, and says whether the next one is to fail (`pc_fault`).
+bool fault_due(cudaError_t& injected);
+
+// The file without the folders of the machine that compiled it.
+[[noreturn]] inline void throw_cuda(cudaError_t status, const char* call, const char* path, int line)
+{
+    const char* slash = std::strrchr(path, '/');
+    const char* file = slash == nullptr ? path : slash + 1;
+    throw cuda_error{-status, std::string(call) + " at " + file + ":" + std::to_string(line) + " failed: \"" +
+                                  cudaGetErrorString(status) + "\""};
+}
+
 // An error with the kind that the caller branches on.
 class Error : public std::runtime_error {
 public:
@@ -76,3 +88,12 @@ int guard(pc_error* error, Body&& body) noexcept
 }
 
 } // namespace pinprover
+
+// sppark's macro, with a place for tests to make a call fail that would not.
+#undef CUDA_OK
+#define CUDA_OK(expr)                                                                                                  \
+    do {                                                                                                               \
+        cudaError_t status_ = cudaSuccess;                                                                             \
+        if (!pinprover::fault_due(status_)) status_ = (expr);                                                          \
+        if (status_ != cudaSuccess) pinprover::throw_cuda(status_, #expr, __FILE__, __LINE__);                         \
+    } while (0)

@@ -2,6 +2,7 @@
 // were asked for).
 #include "error.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <util/gpu_t.cuh>
 
@@ -10,8 +11,8 @@
 namespace {
 
 std::mutex lock;
+// Only ever added to: an index stays good.
 std::vector<const gpu_t*> opened;
-std::vector<int> ordinals;
 
 } // namespace
 
@@ -20,21 +21,16 @@ namespace pinprover {
 void open_devices(const int32_t* wanted, size_t count)
 {
     std::lock_guard<std::mutex> guard(lock);
-    const std::vector<int> list(wanted, wanted + count);
-    if (!opened.empty()) {
-        if (list == ordinals) return;
-        throw Error(PC_USAGE, 0, "the devices of this process are chosen already");
-    }
-    std::vector<const gpu_t*> gpus;
-    for (int ordinal : list) {
+    for (size_t i = 0; i < count; i++) {
+        const int ordinal = wanted[i];
+        const auto is_it = [&](const gpu_t* gpu) { return gpu->cid() == ordinal; };
+        if (std::any_of(opened.begin(), opened.end(), is_it)) continue;
         cudaDeviceProp props;
         CUDA_OK(cudaGetDeviceProperties(&props, ordinal));
         CUDA_OK(cudaSetDevice(ordinal));
         // They live as long as the process: CUDA may be gone when destructors of statics run.
-        gpus.push_back(new gpu_t(static_cast<int>(gpus.size()), ordinal, props));
+        opened.push_back(new gpu_t(static_cast<int>(opened.size()), ordinal, props));
     }
-    opened = gpus;
-    ordinals = list;
 }
 
 const gpu_t& device(int ordinal)
@@ -50,10 +46,15 @@ const gpu_t& device(int ordinal)
 
 } // namespace pinprover
 
-size_t ngpus() { return opened.size(); }
+size_t ngpus()
+{
+    std::lock_guard<std::mutex> guard(lock);
+    return opened.size();
+}
 
 const gpu_t& select_gpu(int id)
 {
+    std::lock_guard<std::mutex> guard(lock);
     if (id < 0 || static_cast<size_t>(id) >= opened.size()) throw pinprover::Error(PC_USAGE, 0, "no such device is open");
     opened[id]->select();
     return *opened[id];

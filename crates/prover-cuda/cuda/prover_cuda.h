@@ -59,11 +59,14 @@ typedef struct {
     const uint64_t *a_aux_density, *b_input_density, *b_aux_density; /* bits, least significant first */
 } pc_assignment;
 
-/* Milliseconds, by CUDA events. */
+/* Milliseconds since the first copy began, by CUDA events. */
 typedef struct {
-    float upload_witness, upload_abc; /* on the copy stream */
-    float ntt, h, l, a, b_g1, b_g2;
-    float total;                      /* from the first copy to the last kernel */
+    float begin, end;
+} pc_span;
+
+typedef struct {
+    pc_span upload_witness, upload_abc; /* on the copy stream */
+    pc_span ntt, h, l, a, b_g1, b_g2;
 } pc_times;
 
 typedef struct {
@@ -73,7 +76,7 @@ typedef struct {
 
 typedef struct pc_slot pc_slot;
 
-/* The devices that may be used; the first call decides for the process. No other device gets a context. */
+/* Opens devices, those that are not open yet. No other device gets a context. */
 int pc_open(const int32_t* ordinals, int32_t count, pc_error* error);
 int pc_memory(int32_t ordinal, uint64_t* free_bytes, uint64_t* total_bytes, pc_error* error);
 int pc_alloc(int32_t ordinal, uint64_t bytes, void** out, pc_error* error);
@@ -111,6 +114,12 @@ int pc_slot_abandon(pc_slot* slot, pc_error* error);
 /* One base by many scalars: `out[i] = scalars[i] * base`, affine. Host memory in and out. `group` is 1 or 2. */
 int pc_fixed_base(int32_t ordinal, int32_t group, const void* base, const void* scalars, uint64_t count, void* out,
                   pc_error* error);
+
+/* For tests: the nth checked CUDA call from now on is not made and fails with CUDA's `code`; with `sticky`, all after it, too.
+ * 0 ends it. Process-wide. */
+void pc_fault(int64_t nth, int32_t code, int32_t sticky);
+/* Checked CUDA calls so far, in this process. */
+int64_t pc_calls(void);
 
 /* Known answers: transforms and MSMs of the kernels against sums made on the host's processor. */
 int pc_self_test(int32_t ordinal, pc_error* error);

@@ -402,14 +402,12 @@ void Slot::finish(pc_sums& out)
     if (!s.key.b_g2.host) add_windows<G2>(s.results[B_G2], s.host_sums(B_G2), s.out.b_g2);
 
     pc_times& times = s.out.times;
-    times.upload_witness = s.witness.since(s.start);
-    times.upload_abc = s.c.since(s.witness);
-    times.ntt = s.quotient_done.since(s.quotient_begun);
-    float* const each[SUMS] = {&times.h, &times.l, &times.a, &times.b_g1, &times.b_g2};
-    for (int which = 0; which < SUMS; which++) {
-        *each[which] = s.done[which].since(s.begun[which]);
-        times.total = std::max(times.total, s.done[which].since(s.start));
-    }
+    auto span = [&](const Mark& begin, const Mark& end) { return pc_span{begin.since(s.start), end.since(s.start)}; };
+    times.upload_witness = span(s.start, s.witness);
+    times.upload_abc = span(s.witness, s.c);
+    times.ntt = span(s.quotient_begun, s.quotient_done);
+    pc_span* const each[SUMS] = {&times.h, &times.l, &times.a, &times.b_g1, &times.b_g2};
+    for (int which = 0; which < SUMS; which++) *each[which] = span(s.begun[which], s.done[which]);
     out = s.out;
     s.busy = false;
 }

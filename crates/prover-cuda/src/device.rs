@@ -16,11 +16,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens devices by their ordinals, for the life of the process; no other device gets a context. The first call decides
-    /// which devices a process uses.
+    /// Opens devices by their ordinals, for the life of the process; no other device gets a context.
     ///
     /// # Errors
-    /// An ordinal that does not exist; another choice than the first call's; what the driver says.
+    /// An ordinal that does not exist; what the driver says.
     pub fn open(ordinals: &[u32]) -> Result<Vec<Self>, Error> {
         let wanted = ordinals
             .iter()

@@ -7,6 +7,7 @@
 //! | `device` | devices and their memory |
 //! | `slot` | one proof at a time on a device |
 //! | `key` | the queries of a proving key on a device, or in host memory to be streamed |
+//! | `fault` | calls that fail on purpose, for tests |
 //! | `error` | what the library says when something fails |
 //! | `sys` | the C ABI (`cuda/prover_cuda.h`) |
 //!
@@ -17,6 +18,8 @@
 pub mod device;
 #[cfg(feature = "cuda")]
 pub mod error;
+#[cfg(feature = "cuda")]
+pub mod fault;
 #[cfg(feature = "cuda")]
 pub mod key;
 #[cfg(feature = "cuda")]

@@ -329,22 +329,42 @@ pub struct Sums {
     pub times: Times,
 }
 
-/// Seconds, by CUDA events. The sums of the witness run beside the transforms: they do not add up to the total.
+/// When something began and ended, in seconds since the first copy of its proof began.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Span {
+    pub begin: f64,
+    pub end: f64,
+}
+
+impl Span {
+    /// How long it took.
+    pub fn seconds(self) -> f64 {
+        (self.end - self.begin).max(0.0)
+    }
+}
+
+/// By CUDA events. The sums of the witness run beside the transforms: the parts do not add up to the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Times {
     /// Copy of the witness.
-    pub upload_witness: f64,
+    pub upload_witness: Span,
     /// Copy of a, b and c.
-    pub upload_abc: f64,
-    pub ntt: f64,
-    pub h: f64,
-    pub l: f64,
-    pub a: f64,
-    pub b_g1: f64,
-    pub b_g2: f64,
-    /// From the first copy to the last sum.
-    pub total: f64,
+    pub upload_abc: Span,
+    pub ntt: Span,
+    pub h: Span,
+    pub l: Span,
+    pub a: Span,
+    pub b_g1: Span,
+    pub b_g2: Span,
+}
+
+impl Times {
+    /// From the first copy to the last sum, in seconds.
+    pub fn total(&self) -> f64 {
+        [self.h, self.l, self.a, self.b_g1, self.b_g2].iter().map(|span| span.end).fold(0.0, f64::max)
+    }
 }
 
 /// A proof that computes, and needs the assignment no more.
@@ -363,7 +383,9 @@ impl Computing {
         let finished = call(|error| unsafe { sys::pc_slot_finish(slot.raw, sums.as_mut_ptr(), error) });
         let result = finished.map(|()| {
             // SAFETY: zeroed at first, plain bytes and numbers, and filled now.
-            convert(&unsafe { sums.assume_init() })
+            let mut sums = unsafe { sums.assume_init() };
+            crate::fault::corrupt(&mut sums);
+            convert(&sums)
         });
         (slot, result)
     }
@@ -385,7 +407,7 @@ fn convert(sums: &sys::Sums) -> Sums {
     let g1 = |bytes: [u8; 144]| unsafe { std::mem::transmute::<[u8; 144], blst_p1>(bytes) };
     // SAFETY: the same.
     let g2 = |bytes: [u8; 288]| unsafe { std::mem::transmute::<[u8; 288], blst_p2>(bytes) };
-    let seconds = |ms: f32| f64::from(ms) / 1e3;
+    let span = |span: sys::Span| Span { begin: f64::from(span.begin) / 1e3, end: f64::from(span.end) / 1e3 };
     let t = &sums.times;
     Sums {
         h: g1(sums.h),
@@ -394,15 +416,14 @@ fn convert(sums: &sys::Sums) -> Sums {
         b_g1: g1(sums.b_g1),
         b_g2: g2(sums.b_g2),
         times: Times {
-            upload_witness: seconds(t.upload_witness),
-            upload_abc: seconds(t.upload_abc),
-            ntt: seconds(t.ntt),
-            h: seconds(t.h),
-            l: seconds(t.l),
-            a: seconds(t.a),
-            b_g1: seconds(t.b_g1),
-            b_g2: seconds(t.b_g2),
-            total: seconds(t.total),
+            upload_witness: span(t.upload_witness),
+            upload_abc: span(t.upload_abc),
+            ntt: span(t.ntt),
+            h: span(t.h),
+            l: span(t.l),
+            a: span(t.a),
+            b_g1: span(t.b_g1),
+            b_g2: span(t.b_g2),
         },
     }
 }

@@ -62,16 +62,22 @@ pub struct Assignment {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct Span {
+    pub begin: f32,
+    pub end: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Times {
-    pub upload_witness: f32,
-    pub upload_abc: f32,
-    pub ntt: f32,
-    pub h: f32,
-    pub l: f32,
-    pub a: f32,
-    pub b_g1: f32,
-    pub b_g2: f32,
-    pub total: f32,
+    pub upload_witness: Span,
+    pub upload_abc: Span,
+    pub ntt: Span,
+    pub h: Span,
+    pub l: Span,
+    pub a: Span,
+    pub b_g1: Span,
+    pub b_g2: Span,
 }
 
 #[repr(C)]
@@ -131,5 +137,7 @@ extern "C" {
         out: *mut c_void,
         error: *mut Error,
     ) -> i32;
+    pub fn pc_fault(nth: i64, code: i32, sticky: i32);
+    pub fn pc_calls() -> i64;
     pub fn pc_self_test(ordinal: i32, error: *mut Error) -> i32;
 }

@@ -153,7 +153,9 @@ fn make_key(circuit: &BuiltIn, shape: &Shape, context: &Context<'_>) -> Result<P
     {
         let options = context.options.prover();
         if options.backend != crate::proving::ProverBackend::Cpu {
-            match prover_core::prover::GpuFixedBase::new(options.device) {
+            match prover_core::prover::GpuFixedBase::new(&prover_core::cuda::DeviceSelector::Ordinal(
+                options.device,
+            )) {
                 Ok(device) => return keys::generate_with("make a key", make, shape, &mut OsRng, &device),
                 Err(why) => tracing::info!(%why, "keys are made on the CPU"),
             }

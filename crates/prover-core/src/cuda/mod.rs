@@ -16,6 +16,7 @@
 //! | `error` | [`CudaError`]: the call, the number, its name, and what to do |
 //! | `api` | the table of the driver's functions |
 //! | `driver` | loading, the guard against use after fork, the list of devices |
+//! | `select` | devices as people name them |
 //! | `context` | primary contexts, and making one current for a call |
 //! | `stream` | streams, events, device memory, copies |
 //! | `host` | page-locking host memory: the calls behind the pool's backends |
@@ -33,6 +34,7 @@ mod driver;
 mod error;
 mod fence;
 mod host;
+mod select;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -42,6 +44,7 @@ pub use driver::{devices, Device, Driver};
 pub use error::CudaError;
 pub(crate) use error::{NOT_PERMITTED, NOT_REGISTERED, NOT_SUPPORTED, OUT_OF_MEMORY};
 pub use fence::CudaFence;
+pub use select::{select, BadSelector, DeviceSelector, SelectError};
 pub use stream::{DeviceMemory, Event, Stream};
 
 /// The handles of the driver, for code that shares streams, events or contexts with other CUDA libraries. The

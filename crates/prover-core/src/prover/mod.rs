@@ -1,22 +1,29 @@
 //! The prover behind bellperson's functions.
 //!
 //! - `service`: what comes before and after a proof: hints, self-check, report;
-//! - `engine`: where proofs are computed: on the CPU or on the device;
+//! - `place`: where proofs are computed: on the CPU or on devices;
+//! - `fleet`: which device a proof goes to, and which get no more work;
+//! - `device`: what a device offers;
 //! - `gpu` (feature `cuda`): the prover on a CUDA device;
 //! - `identity`: which circuit it is, for hints.
 //! - `check`: whether parameters fit a circuit, and whether a proof verifies.
 //! - `report`: how a proof came about.
 
 mod check;
-pub(crate) mod engine;
+pub(crate) mod device;
+pub(crate) mod fleet;
 #[cfg(feature = "cuda")]
 mod gpu;
 mod identity;
+pub(crate) mod place;
 mod report;
 mod service;
 
 pub use check::{check_parameters, ParameterMismatch};
+pub use fleet::DeviceStatus;
 #[cfg(feature = "cuda")]
 pub use gpu::GpuFixedBase;
-pub use report::{DeviceReport, HintOutcome, MemoryReport, PhaseReport, ProofReport, VectorReport};
+pub use report::{
+    DeviceReport, DeviceSpan, HintOutcome, MemoryReport, PhaseReport, ProofReport, VectorReport,
+};
 pub use service::{ProveError, Proven, Prover};

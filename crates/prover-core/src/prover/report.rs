@@ -1,6 +1,6 @@
 //! How a proof came about. Reports hold sizes, places and times, and nothing of the witness.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bellperson::groth16::native::Phases;
 use bellperson::groth16::{Placement, Shape};
@@ -62,29 +62,85 @@ pub struct DeviceReport {
     /// From the first copy to the last kernel. The phases overlap: they do not add up to it.
     #[serde(serialize_with = "seconds")]
     pub busy: Duration,
+    /// When the first copy was enqueued.
+    #[serde(skip)]
+    pub begun: Instant,
+    /// What ran when.
+    #[serde(skip)]
+    pub spans: Vec<DeviceSpan>,
+}
+
+/// A part of a device's work for one proof, since [`DeviceReport::begun`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceSpan {
+    /// What: `"upload witness"`, `"upload a, b, c"`, `"NTT"`, or an MSM by the name of its query.
+    pub name: &'static str,
+    /// Whether it is a copy, not a computation.
+    pub copy: bool,
+    /// Its begin.
+    pub begin: Duration,
+    /// Its end.
+    pub end: Duration,
+}
+
+#[cfg(feature = "cuda")]
+impl DeviceReport {
+    /// A report whose times are all zero, begun now.
+    pub(crate) fn empty(name: &str, ordinal: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            ordinal,
+            key_loaded: false,
+            key_streamed_bytes: 0,
+            key: Duration::ZERO,
+            prove: Duration::ZERO,
+            upload_witness: Duration::ZERO,
+            upload_abc: Duration::ZERO,
+            busy: Duration::ZERO,
+            begun: Instant::now(),
+            spans: Vec::new(),
+        }
+    }
 }
 
 #[cfg(feature = "cuda")]
 impl DeviceReport {
     pub(super) fn new(
-        name: &str,
-        ordinal: u32,
+        (name, ordinal): (&str, u32),
         (key_loaded, key_streamed_bytes): (bool, u64),
         key: Duration,
-        prove: Duration,
+        begun: Instant,
         times: &prover_cuda::slot::Times,
     ) -> Self {
-        let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
+        let duration = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
+        let parts = [
+            ("upload witness", true, times.upload_witness),
+            ("upload a, b, c", true, times.upload_abc),
+            ("NTT", false, times.ntt),
+            ("MSM H", false, times.h),
+            ("MSM L", false, times.l),
+            ("MSM A", false, times.a),
+            ("MSM B-G1", false, times.b_g1),
+            ("MSM B-G2", false, times.b_g2),
+        ];
+        let span = |(name, copy, span): (_, _, prover_cuda::slot::Span)| DeviceSpan {
+            name,
+            copy,
+            begin: duration(span.begin),
+            end: duration(span.end),
+        };
         Self {
-            name: name.to_owned(),
-            ordinal,
             key_loaded,
             key_streamed_bytes,
             key,
-            prove,
-            upload_witness: seconds(times.upload_witness),
-            upload_abc: seconds(times.upload_abc),
-            busy: seconds(times.total),
+            prove: begun.elapsed(),
+            upload_witness: duration(times.upload_witness.seconds()),
+            upload_abc: duration(times.upload_abc.seconds()),
+            busy: duration(times.total()),
+            begun,
+            spans: parts.into_iter().map(span).collect(),
+            ..Self::empty(name, ordinal)
         }
     }
 }

@@ -16,8 +16,9 @@ use blstrs::{Bls12, Scalar};
 use tracing::{debug, info};
 
 use super::check::{check_parameters, ParameterMismatch, SelfCheck};
-use super::engine::{Computed, Engine};
+use super::fleet::DeviceStatus;
 use super::identity::identity;
+use super::place::{Computed, Place};
 use super::report::{HintOutcome, MemoryReport, PhaseReport, ProofReport};
 use crate::config::{Config, MemoryBackend};
 use crate::hints::{Hint, HintKey, HintStore};
@@ -61,7 +62,7 @@ pub struct Proven {
 
 /// Proves in the memory of the pool, on the device or on the CPU.
 pub struct Prover {
-    engine: Engine,
+    place: Place,
     hints: HintStore,
     memory: MemoryPolicy,
     self_check: Option<SelfCheck>,
@@ -77,7 +78,7 @@ struct Noted {
 }
 
 impl Prover {
-    pub(crate) fn new(hints: HintStore, engine: Engine, config: &Config) -> Self {
+    pub(crate) fn new(hints: HintStore, place: Place, config: &Config) -> Self {
         let memory = match (config.backend, config.exhaustion) {
             (MemoryBackend::None, _) => MemoryPolicy::Heap,
             (_, Exhaustion::Heap) => MemoryPolicy::PreferRegistered,
@@ -85,7 +86,7 @@ impl Prover {
             (_, Exhaustion::Wait(_) | Exhaustion::Fail) => MemoryPolicy::RequireRegistered,
         };
         Self {
-            engine,
+            place,
             hints,
             memory,
             self_check: config.self_check.then(SelfCheck::default),
@@ -99,6 +100,10 @@ impl Prover {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
+    pub(crate) fn devices(&self) -> Vec<DeviceStatus> {
+        self.place.status()
+    }
+
     /// What is known of a circuit's size.
     fn expected(&self, circuit: &CircuitId<'_>) -> Option<Shape> {
         let Hint { constraints, aux, inputs } = self.hints.get(&identity(circuit))?;
@@ -108,10 +113,7 @@ impl Prover {
 
     fn options(&self, expected: Option<Shape>) -> SynthesisOptions {
         // A device pads its own copy.
-        SynthesisOptions::default()
-            .expecting(expected)
-            .memory(self.memory)
-            .pad_to_domain(self.engine.is_cpu())
+        SynthesisOptions::default().expecting(expected).memory(self.memory).pad_to_domain(self.place.is_cpu())
     }
 
     /// Proves one circuit, with the parameters at hand.
@@ -139,7 +141,7 @@ impl Prover {
 
     fn prove_job(&self, mut job: Job<'_>) -> Result<Vec<Proven>, SynthesisError> {
         for assignment in &mut job.assignments {
-            if self.engine.is_cpu() {
+            if self.place.is_cpu() {
                 // An assignment that was synthesised elsewhere may have to grow yet.
                 assignment.reserve_domain();
             }
@@ -150,7 +152,7 @@ impl Prover {
         let (circuit, key, expected) = (job.circuit, job.key, job.expected);
         let id = identity(&circuit);
         let noted: Vec<Noted> = job.assignments.iter().map(|assignment| self.note(&id, assignment)).collect();
-        let computed = self.engine.prove(job)?;
+        let computed = self.place.prove(job)?;
         computed
             .into_iter()
             .zip(noted)
@@ -235,7 +237,7 @@ impl Prover {
 
 impl Backend for Prover {
     fn name(&self) -> &str {
-        self.engine.name()
+        self.place.name()
     }
 
     fn options(&self, circuit: &CircuitId<'_>) -> SynthesisOptions {

@@ -6,6 +6,7 @@ use prover_cuda::error::{Error, Kind};
 
 use super::cast;
 use super::open::open;
+use crate::cuda::{devices, select, DeviceSelector};
 use crate::setup::{FixedBase, FixedBaseError};
 
 /// One base by many scalars, on a CUDA device.
@@ -20,8 +21,13 @@ impl GpuFixedBase {
     ///
     /// # Errors
     /// [`FixedBaseError::Device`] without it.
-    pub fn new(ordinal: u32) -> Result<Self, FixedBaseError> {
-        let (device, about) = open(ordinal).map_err(|error| device_error("CUDA", error))?;
+    pub fn new(selector: &DeviceSelector) -> Result<Self, FixedBaseError> {
+        let failed = |message: String| FixedBaseError::Device { device: "CUDA".to_owned(), message };
+        let known = devices().map_err(|error| failed(error.to_string()))?;
+        let chosen =
+            select(std::slice::from_ref(selector), &known).map_err(|error| failed(error.to_string()))?;
+        let about = chosen.into_iter().next().ok_or_else(|| failed("no device".to_owned()))?;
+        let device = open(&about).map_err(|error| device_error(&about.name, error))?;
         Ok(Self { device, name: about.name })
     }
 

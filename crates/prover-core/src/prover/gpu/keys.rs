@@ -1,6 +1,7 @@
 //! Proving keys on the device.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bellperson::groth16::{KeySource, Query as HostQuery};
 use bellperson::SynthesisError;
@@ -13,12 +14,13 @@ use tracing::{info, warn};
 
 use super::cast;
 use crate::config::KeyProgress;
+use crate::prover::device::KeyDigest;
 use crate::size::format_size;
 
 /// What tells keys apart: the digest of the verifying key, and the sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyId {
-    pub(super) digest: [u8; 32],
+    pub(super) digest: KeyDigest,
     pub(super) counts: [usize; 5],
 }
 
@@ -32,12 +34,24 @@ pub(super) struct Keys {
     limit: Option<u64>,
 }
 
+/// What else takes memory on the device.
+pub(super) struct Others<'s> {
+    /// Slots without a proof; their workspaces can be freed.
+    pub(super) idle: &'s mut Vec<Slot>,
+    /// Whether proofs run: what they hold comes free without anybody's doing.
+    pub(super) busy: bool,
+    /// Bytes of their workspaces.
+    pub(super) busy_bytes: u64,
+}
+
 /// Why there is no key.
 pub(super) enum KeyError {
     /// The key's source, or its sizes.
     Source(SynthesisError),
     /// The device, or its memory.
     Device(Error),
+    /// There is no room while other proofs run.
+    Busy,
 }
 
 impl From<SynthesisError> for KeyError {
@@ -58,13 +72,15 @@ impl Keys {
     }
 
     /// Bytes that may be taken beside what is taken already, and all bytes.
-    fn room(&self, slot: &Slot) -> Result<(u64, u64), Error> {
+    fn room(&self, slot: &Slot, others: &Others<'_>) -> Result<(u64, u64), Error> {
         let (free, total) = slot.device().memory()?;
         let free = free.saturating_sub(MARGIN);
         Ok(match self.limit {
             None => (free, total),
             Some(limit) => {
-                (free.min(limit.saturating_sub(self.bytes() + slot.workspace())), total.min(limit))
+                let idle: u64 = others.idle.iter().map(Slot::workspace).sum();
+                let taken = self.bytes() + slot.workspace() + idle + others.busy_bytes;
+                (free.min(limit.saturating_sub(taken)), total.min(limit))
             }
         })
     }
@@ -78,12 +94,19 @@ impl Keys {
         self.keys.clear();
     }
 
+    /// Whether a key with this digest is on the device.
+    pub(super) fn holds(&self, digest: &KeyDigest) -> bool {
+        self.keys.iter().any(|(id, _)| id.digest == *digest)
+    }
+
     /// The key, loaded if it is not there, and the slot's workspace made large enough for a proof with it. All sizes are
-    /// compared with what is free before anything is allocated: other keys go, and if that is not enough, the largest
-    /// queries stay on the host and are streamed. Says whether the key was loaded now.
+    /// compared with what is free before anything is allocated: the workspaces of idle slots go first, then what runs is
+    /// waited for, then other keys go, and if that is not enough, the largest queries stay on the host and are streamed.
+    /// Says whether the key was loaded now.
     pub(super) fn get(
         &mut self,
         slot: &mut Slot,
+        mut others: Others<'_>,
         id: KeyId,
         shape: Shape,
         source: &dyn KeySource,
@@ -97,7 +120,7 @@ impl Keys {
             let needed = prover_cuda::slot::workspace_bytes(device, shape, &key)?;
             if needed > slot.workspace() {
                 let missing = needed - slot.workspace();
-                let (free, total) = self.make_room(slot, missing, 1)?;
+                let (free, total) = self.make_room(slot, &mut others, missing, 1)?;
                 if free < missing {
                     return Err(out_of_memory(missing, free, total).into());
                 }
@@ -105,22 +128,35 @@ impl Keys {
             }
             return Ok((key, false));
         }
-        let resident = self.choose(slot, id, shape)?;
+        let resident = self.choose(slot, &mut others, id, shape)?;
         slot.reserve(planned_bytes(device, shape, resident)?)?;
+        let start = Instant::now();
         let key = Arc::new(load(device, id, shape, source, resident, progress)?);
+        info!(
+            bytes = key.resident_bytes(),
+            streamed_bytes = key.streamed_bytes(),
+            seconds = start.elapsed().as_secs_f64(),
+            "a proving key is on the device"
+        );
         self.keys.push((id, key.clone()));
         Ok((key, true))
     }
 
     /// Which queries will be on the device; what is in their way goes.
-    fn choose(&mut self, slot: &mut Slot, id: KeyId, shape: Shape) -> Result<[bool; 5], KeyError> {
+    fn choose(
+        &mut self,
+        slot: &mut Slot,
+        others: &mut Others<'_>,
+        id: KeyId,
+        shape: Shape,
+    ) -> Result<[bool; 5], KeyError> {
         let device = slot.device();
         let mut resident = [true; 5];
         loop {
             let workspace = planned_bytes(device, shape, resident)?;
             let queries: u64 = (0..5).filter(|&i| resident[i]).map(|i| query_bytes(&id, i)).sum();
             let needed = queries + workspace.saturating_sub(slot.workspace());
-            let (free, total) = self.make_room(slot, needed, 0)?;
+            let (free, total) = self.make_room(slot, others, needed, 0)?;
             if free >= needed {
                 if resident != [true; 5] {
                     let streamed: u64 = (0..5).filter(|&i| !resident[i]).map(|i| query_bytes(&id, i)).sum();
@@ -142,15 +178,31 @@ impl Keys {
         }
     }
 
-    /// Frees keys, but for the `keep` latest, until so many bytes may be taken. Returns how many may, and all bytes.
-    fn make_room(&mut self, slot: &Slot, bytes: u64, keep: usize) -> Result<(u64, u64), Error> {
+    /// Makes room until so many bytes may be taken: idle workspaces, then keys but for the `keep` latest. Returns how many
+    /// bytes may be taken, and all bytes.
+    fn make_room(
+        &mut self,
+        slot: &Slot,
+        others: &mut Others<'_>,
+        bytes: u64,
+        keep: usize,
+    ) -> Result<(u64, u64), KeyError> {
         loop {
-            let (free, total) = self.room(slot)?;
-            if free >= bytes || self.keys.len() <= keep {
+            let (free, total) = self.room(slot, others)?;
+            if free >= bytes {
                 return Ok((free, total));
             }
-            let (_, oldest) = self.keys.remove(0);
-            info!(bytes = oldest.resident_bytes(), "a proving key leaves the device to make room");
+            if let Some(idle) = others.idle.iter_mut().find(|idle| idle.workspace() > 0) {
+                idle.release();
+            } else if others.busy {
+                // A key is not thrown out for a second slot.
+                return Err(KeyError::Busy);
+            } else if self.keys.len() > keep {
+                let (_, oldest) = self.keys.remove(0);
+                info!(bytes = oldest.resident_bytes(), "a proving key leaves the device to make room");
+            } else {
+                return Ok((free, total));
+            }
         }
     }
 }

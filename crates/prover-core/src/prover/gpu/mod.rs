@@ -1,7 +1,7 @@
 //! The prover on a CUDA device.
 //!
-//! - `open`: a device for kernels, by its number;
-//! - `prover`: one proof, from an assignment to the sums of its queries, and what happens when the device fails;
+//! - `open`: a device for kernels, and its known answers;
+//! - `prover`: proofs, from assignments to the sums of their queries, and what happens when the device fails;
 //! - `keys`: proving keys on the device, the least recently used of which goes first;
 //! - `host`: the assignment as the device reads it;
 //! - `cast`: blstrs's types as blst's;
@@ -15,4 +15,4 @@ mod open;
 mod prover;
 
 pub use fixed_base::GpuFixedBase;
-pub(super) use prover::{Declined, GpuProver};
+pub(super) use prover::GpuProver;

@@ -1,26 +1,32 @@
-//! A device for kernels, by its number.
+//! A device for kernels.
 
 use prover_cuda::device::Device;
 use prover_cuda::error::{Error, Kind};
 
 use crate::cuda;
 
-/// Opens a device, and says what it is. The driver is asked for what there is first: no other device gets a context.
+/// Opens a device and asks it for known answers. No other device gets a context.
 ///
 /// # Errors
-/// [`Kind::NoDevice`] with the devices there are; what the kernels' library says.
-pub(super) fn open(ordinal: u32) -> Result<(Device, cuda::Device), Error> {
-    let known = match cuda::devices() {
-        Ok(known) => known,
-        Err(error) if error.is_absence() => return Err(Error::new(Kind::NoDevice, 0, error.to_string())),
-        Err(error) => return Err(Error::new(Kind::Device, error.code().unwrap_or(0), error.to_string())),
-    };
-    let Some(about) = known.iter().find(|device| device.ordinal == ordinal as usize).cloned() else {
-        let valid: Vec<String> = known.iter().map(|d| format!("{} ({})", d.ordinal, d.name)).collect();
-        let text = format!("no CUDA device {ordinal}: there are {}", valid.join(", "));
-        return Err(Error::new(Kind::NoDevice, 0, text));
-    };
+/// What the kernels' library says; an architecture it was not built for; a wrong answer.
+pub(super) fn open(about: &cuda::Device) -> Result<Device, Error> {
+    let ordinal = u32::try_from(about.ordinal).unwrap_or(u32::MAX);
     let opened = Device::open(&[ordinal])?;
-    let device = opened.first().copied();
-    Ok((device.ok_or_else(|| Error::new(Kind::Internal, 0, "no device was opened"))?, about))
+    let device =
+        opened.first().copied().ok_or_else(|| Error::new(Kind::Internal, 0, "no device was opened"))?;
+    let (major, minor) = about.compute_capability;
+    device.self_test().map_err(|mut error| {
+        let built = prover_cuda::ARCHITECTURES;
+        error.message = match error.kind {
+            Kind::WrongArchitecture => {
+                format!(
+                    "{}: built for sm_{built}, the device is sm_{major}{minor}; set PINPROVER_CUDA_ARCHS and build again",
+                    about.name
+                )
+            }
+            _ => format!("{} (sm_{major}{minor}) is refused: {}", about.name, error.message),
+        };
+        error
+    })?;
+    Ok(device)
 }

@@ -1,6 +1,6 @@
-//! One proof on a device.
+//! Proofs on a device: from assignments to the sums of their queries, and what happens when the device fails.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bellperson::groth16::native::{assemble, checked_vk, Phases, Proved, Sums};
@@ -8,194 +8,172 @@ use bellperson::groth16::{KeySource, ProvingAssignment};
 use bellperson::SynthesisError;
 use blstrs::{Bls12, G1Projective, G2Projective, Scalar};
 use group::Group;
+use prover_cuda::device::Device;
 use prover_cuda::error::{Error, Kind};
-use prover_cuda::slot::{Failed, Slot, Times};
-use tracing::{error, info};
+use prover_cuda::key::Key;
+use prover_cuda::slot::{Failed, Shape, Slot, Times};
+use tracing::info;
 
 use super::host::{device_shape, Held};
-use super::keys::{counts, KeyError, KeyId, Keys};
+use super::keys::{counts, KeyError, KeyId, Keys, Others};
 use super::open::open;
 use crate::config::KeyProgress;
 use crate::cuda;
 use crate::memory::pool::{Fence, FenceError, Pool};
-use crate::prover::identity::vk_digest;
+use crate::prover::device::{Declined, KeyDigest, ProofDevice, Task};
 use crate::prover::report::DeviceReport;
 
-/// A device that proves, one proof at a time; whoever comes meanwhile waits.
+/// Proofs on a device at a time: while one computes, the next is uploaded.
+const SLOTS: usize = 2;
+
+/// A device that proves. It is opened, and asked for known answers, when it is first needed.
 pub(in crate::prover) struct GpuProver {
-    ordinal: u32,
     about: cuda::Device,
+    opened: OnceLock<Result<Device, String>>,
     state: Mutex<State>,
+    /// A slot came back, or the device failed.
+    changed: Condvar,
     pool: Option<Pool>,
     progress: Option<KeyProgress>,
 }
 
 struct State {
-    /// `None` after the device failed: it gets no more work.
-    slot: Option<Slot>,
+    idle: Vec<Slot>,
+    /// Slots that prove now, and the bytes of their workspaces.
+    busy: usize,
+    busy_bytes: u64,
     keys: Keys,
     /// Why the device is dead.
     failure: Option<String>,
 }
 
-/// Why there is no proof of the device.
-pub(in crate::prover) enum Declined {
-    /// The device cannot take it; the assignment is whole.
-    Unable(Box<ProvingAssignment<Scalar>>, String),
-    /// It was lost on the way, or is nobody's to prove.
-    Failed(SynthesisError),
+/// A slot with its key, ready to begin.
+struct Ready {
+    slot: Slot,
+    key: Arc<Key>,
+    loaded: bool,
+    took: Duration,
 }
 
-impl From<SynthesisError> for Declined {
-    fn from(error: SynthesisError) -> Self {
-        Self::Failed(error)
-    }
+/// Why a slot is not ready.
+enum NotReady {
+    Source(SynthesisError),
+    Unable(String),
+    Lost(String),
 }
 
 impl GpuProver {
-    /// Opens a device and asks it for known answers.
-    pub(in crate::prover) fn open(
-        ordinal: u32,
+    /// A device, not opened yet.
+    pub(in crate::prover) fn new(
+        about: cuda::Device,
         memory_max: Option<u64>,
         pool: Option<Pool>,
         progress: Option<KeyProgress>,
-    ) -> Result<Self, Error> {
-        let (device, about) = open(ordinal)?;
-        let (major, minor) = about.compute_capability;
-        device.self_test().map_err(|mut error| {
-            let built = prover_cuda::ARCHITECTURES;
-            error.message = match error.kind {
-                Kind::WrongArchitecture => {
-                    format!("{}: built for sm_{built}, the device is sm_{major}{minor}; set PINPROVER_CUDA_ARCHS and build again", about.name)
-                }
-                _ => format!("{} (sm_{major}{minor}) is refused: {}", about.name, error.message),
-            };
-            error
-        })?;
-        let slot = Slot::new(device)?;
-        let state = State { slot: Some(slot), keys: Keys::new(memory_max), failure: None };
-        Ok(Self { ordinal, about, state: Mutex::new(state), pool, progress })
+    ) -> Self {
+        let state =
+            State { idle: Vec::new(), busy: 0, busy_bytes: 0, keys: Keys::new(memory_max), failure: None };
+        Self {
+            about,
+            opened: OnceLock::new(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            pool,
+            progress,
+        }
     }
 
-    pub(in crate::prover) fn name(&self) -> &str {
-        &self.about.name
+    /// Opens the device and asks it for known answers, once.
+    ///
+    /// # Errors
+    /// Why it is refused, each time.
+    pub(in crate::prover) fn open(&self) -> Result<Device, String> {
+        self.opened.get_or_init(|| open(&self.about).map_err(|error| error.to_string())).clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that keys take on the device.
-    pub(in crate::prover) fn key_bytes(&self) -> u64 {
-        self.lock().keys.bytes()
-    }
-
-    /// Proves an assignment. Its memory goes back as soon as the device has read it.
-    pub(in crate::prover) fn prove(
+    /// A slot with the key on the device. Waits for the proofs that run if memory is short.
+    fn ready(
         &self,
-        assignment: ProvingAssignment<Scalar>,
+        device: Device,
+        id: KeyId,
+        sizes: Shape,
         source: &dyn KeySource,
-        r: Scalar,
-        s: Scalar,
-    ) -> Result<(Proved, DeviceReport), Declined> {
-        let vk = checked_vk::<Bls12>(&assignment, source)?;
-        let (shape, placement) = (assignment.shape(), assignment.placement());
-        let sizes = device_shape(&assignment);
-        let id = KeyId { digest: vk_digest(vk), counts: counts(sizes) };
-
+    ) -> Result<Ready, NotReady> {
+        let begun = Instant::now();
         let mut state = self.lock();
-        let begun = Instant::now();
-        let unable = |assignment, text: String| Declined::Unable(Box::new(assignment), text);
-        if let Some(failure) = &state.failure {
-            return Err(unable(assignment, format!("{} failed earlier: {failure}", self.about.name)));
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(NotReady::Lost(failure.clone()));
+            }
+            let slot = state.idle.pop().map_or_else(|| Slot::new(device), Ok);
+            let mut slot = slot.map_err(|error| self.refusal(&mut state, &error))?;
+            let State { idle, busy, busy_bytes, keys, .. } = &mut *state;
+            let others = Others { idle, busy: *busy > 0, busy_bytes: *busy_bytes };
+            match keys.get(&mut slot, others, id, sizes, source, self.progress.as_ref()) {
+                Ok((key, loaded)) => {
+                    state.busy += 1;
+                    state.busy_bytes += slot.workspace();
+                    return Ok(Ready { slot, key, loaded, took: begun.elapsed() });
+                }
+                Err(KeyError::Busy) => {
+                    state.idle.push(slot);
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                Err(KeyError::Source(error)) => {
+                    state.idle.push(slot);
+                    return Err(NotReady::Source(error));
+                }
+                Err(KeyError::Device(error)) => {
+                    state.idle.push(slot);
+                    return Err(self.refusal(&mut state, &error));
+                }
+            }
         }
-        let Some(mut slot) = state.slot.take() else {
-            return Err(unable(assignment, format!("{} has no slot", self.about.name)));
-        };
-        let (key, key_loaded) = match state.keys.get(&mut slot, id, sizes, source, self.progress.as_ref()) {
-            Ok(found) => found,
-            Err(KeyError::Source(error)) => {
-                state.slot = Some(slot);
-                return Err(error.into());
-            }
-            Err(KeyError::Device(error)) => {
-                self.put_back(&mut state, slot, &error);
-                return Err(unable(assignment, error.to_string()));
-            }
-        };
-        let key_load = begun.elapsed();
-        let streamed = key.streamed_bytes();
-        let begun = Instant::now();
-
-        let mut uploading = match slot.begin(sizes, key, Held(assignment)) {
-            Ok(uploading) => uploading,
-            Err(Failed { error, value: (slot, Held(assignment)) }) => {
-                self.put_back(&mut state, slot, &error);
-                return Err(unable(assignment, error.to_string()));
-            }
-        };
-        if let Err(error) = uploading.run() {
-            // Waits for what the device still reads, or leaks it.
-            drop(uploading);
-            return Err(self.failed(&mut state, None, &error));
-        }
-        let computing = match uploading.uploaded() {
-            Ok((computing, Held(assignment))) => {
-                // The pool has it again while the device computes.
-                drop(assignment);
-                computing
-            }
-            Err(Failed { error, value: Held(assignment) }) => {
-                self.quarantine(assignment, &error);
-                return Err(self.failed(&mut state, None, &error));
-            }
-        };
-        let (slot, sums) = computing.finish();
-        let sums = match sums {
-            Ok(sums) => sums,
-            Err(error) => return Err(self.failed(&mut state, Some(slot), &error)),
-        };
-        state.slot = Some(slot);
-        drop(state);
-
-        let times = sums.times;
-        let sums = Sums::<Bls12> {
-            h: g1(sums.h),
-            l: g1(sums.l),
-            a: g1(sums.a),
-            b_g1: g1(sums.b_g1),
-            b_g2: g2(sums.b_g2),
-        };
-        let assembling = Instant::now();
-        let proof = assemble(vk, sums, r, s);
-        let phases = phases(&times, assembling.elapsed());
-        let report = DeviceReport::new(
-            &self.about.name,
-            self.ordinal,
-            (key_loaded, streamed),
-            key_load,
-            begun.elapsed(),
-            &times,
-        );
-        Ok((Proved::new(proof, shape, placement, phases), report))
     }
 
-    /// The slot is whole; a device that failed for good gets no more work.
-    fn put_back(&self, state: &mut State, slot: Slot, error: &Error) {
+    /// What an error of the device means: an end for good, or no for now.
+    fn refusal(&self, state: &mut State, error: &Error) -> NotReady {
         match error.kind {
-            Kind::Device | Kind::Internal => drop(self.failed(state, Some(slot), error)),
-            _ => state.slot = Some(slot),
+            Kind::Device | Kind::Internal => {
+                self.fail(state, error);
+                NotReady::Lost(error.to_string())
+            }
+            _ => NotReady::Unable(error.to_string()),
         }
     }
 
     /// The device failed: what it holds is gone, and it gets no more work.
-    fn failed(&self, state: &mut State, slot: Option<Slot>, cause: &Error) -> Declined {
-        error!(device = self.name(), error = %cause, "the CUDA device failed and gets no more work from this process");
-        state.failure = Some(cause.to_string());
+    fn fail(&self, state: &mut State, cause: &Error) {
+        state.failure.get_or_insert_with(|| cause.to_string());
         state.keys.forget();
-        drop(slot);
-        let text = format!("{}: {cause}; later proofs of this process do not run on it", self.about.name);
-        Declined::Failed(SynthesisError::IoError(std::io::Error::other(text)))
+        state.idle.clear();
+        self.changed.notify_all();
+    }
+
+    /// A slot comes back, `bytes` of workspace with it; `None`: it was lost.
+    fn give_back(&self, slot: Option<Slot>, bytes: u64, error: Option<&Error>) -> Option<NotReady> {
+        let mut state = self.lock();
+        state.busy -= 1;
+        state.busy_bytes -= bytes;
+        state.idle.extend(slot);
+        let refusal = error.map(|error| self.refusal(&mut state, error));
+        self.changed.notify_all();
+        refusal
+    }
+
+    /// A step failed after the device got hold of the assignment, whose memory is not this proof's any more.
+    fn lost(&self, slot: Option<Slot>, bytes: u64, error: &Error) -> Declined {
+        let refusal = self.give_back(slot, bytes, Some(error));
+        match refusal {
+            // The next proof may do better: a lack of memory, say.
+            Some(NotReady::Unable(why)) => Declined::Failed(SynthesisError::IoError(std::io::Error::other(
+                format!("{}: {why}", self.about.name),
+            ))),
+            _ => Declined::Lost { assignment: None, why: error.to_string() },
+        }
     }
 
     /// Memory that the device may still be reading is never reused.
@@ -209,6 +187,109 @@ impl GpuProver {
             Ok(set) => drop(set.in_flight(Broken(cause.to_string())).wait()),
             Err(foreign) => std::mem::forget(foreign),
         }
+    }
+}
+
+impl ProofDevice for GpuProver {
+    fn name(&self) -> &str {
+        &self.about.name
+    }
+
+    fn ordinal(&self) -> u32 {
+        u32::try_from(self.about.ordinal).unwrap_or(u32::MAX)
+    }
+
+    fn slots(&self) -> usize {
+        SLOTS
+    }
+
+    fn holds(&self, key: &KeyDigest) -> bool {
+        self.lock().keys.holds(key)
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.lock().keys.bytes()
+    }
+
+    /// The assignment's memory goes back as soon as the device has read it.
+    fn prove(&self, task: Task<'_>) -> Result<(Proved, DeviceReport), Declined> {
+        let Task { assignment, key: source, digest, r, s, given_back } = task;
+        let device = match self.open() {
+            Ok(device) => device,
+            Err(why) => return Err(Declined::Lost { assignment: Some(Box::new(assignment)), why }),
+        };
+        let vk = checked_vk::<Bls12>(&assignment, source)?;
+        let (shape, placement) = (assignment.shape(), assignment.placement());
+        let sizes = device_shape(&assignment);
+        let id = KeyId { digest, counts: counts(sizes) };
+        let Ready { slot, key, loaded, took: key_took } = match self.ready(device, id, sizes, source) {
+            Ok(ready) => ready,
+            Err(NotReady::Source(error)) => return Err(error.into()),
+            Err(NotReady::Unable(why)) => {
+                return Err(Declined::Unable { assignment: Box::new(assignment), why });
+            }
+            Err(NotReady::Lost(why)) => {
+                return Err(Declined::Lost { assignment: Some(Box::new(assignment)), why });
+            }
+        };
+        let (bytes, streamed) = (slot.workspace(), key.streamed_bytes());
+
+        let begun = Instant::now();
+        let mut uploading = match slot.begin(sizes, key, Held(assignment)) {
+            Ok(uploading) => uploading,
+            Err(Failed { error, value: (slot, Held(assignment)) }) => {
+                let (assignment, why) = (Box::new(assignment), error.to_string());
+                return Err(match self.give_back(Some(slot), bytes, Some(&error)) {
+                    Some(NotReady::Lost(why)) => Declined::Lost { assignment: Some(assignment), why },
+                    _ => Declined::Unable { assignment, why },
+                });
+            }
+        };
+        if let Err(error) = uploading.run() {
+            // Waits for what the device still reads, or leaks it.
+            drop(uploading);
+            given_back();
+            return Err(self.lost(None, bytes, &error));
+        }
+        let computing = match uploading.uploaded() {
+            Ok((computing, Held(assignment))) => {
+                // The pool has it again while the device computes.
+                drop(assignment);
+                given_back();
+                computing
+            }
+            Err(Failed { error, value: Held(assignment) }) => {
+                self.quarantine(assignment, &error);
+                given_back();
+                return Err(self.lost(None, bytes, &error));
+            }
+        };
+        let (slot, sums) = computing.finish();
+        let sums = match sums {
+            Ok(sums) => sums,
+            Err(error) => return Err(self.lost(Some(slot), bytes, &error)),
+        };
+        self.give_back(Some(slot), bytes, None);
+
+        let times = sums.times;
+        let sums = Sums::<Bls12> {
+            h: g1(sums.h),
+            l: g1(sums.l),
+            a: g1(sums.a),
+            b_g1: g1(sums.b_g1),
+            b_g2: g2(sums.b_g2),
+        };
+        let assembling = Instant::now();
+        let proof = assemble(vk, sums, r, s);
+        let phases = phases(&times, assembling.elapsed());
+        let report = DeviceReport::new(
+            (&self.about.name, self.ordinal()),
+            (loaded, streamed),
+            key_took,
+            begun,
+            &times,
+        );
+        Ok((Proved::new(proof, shape, placement, phases), report))
     }
 }
 
@@ -248,13 +329,12 @@ fn g2(point: blst::blst_p2) -> G2Projective {
 
 fn phases(times: &Times, assembly: Duration) -> Phases {
     let mut phases = Phases::default();
-    let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
-    phases.fft = seconds(times.ntt);
-    phases.msm_h = seconds(times.h);
-    phases.msm_l = seconds(times.l);
-    phases.msm_a = seconds(times.a);
-    phases.msm_b_g1 = seconds(times.b_g1);
-    phases.msm_b_g2 = seconds(times.b_g2);
+    phases.fft = Duration::from_secs_f64(times.ntt.seconds());
+    phases.msm_h = Duration::from_secs_f64(times.h.seconds());
+    phases.msm_l = Duration::from_secs_f64(times.l.seconds());
+    phases.msm_a = Duration::from_secs_f64(times.a.seconds());
+    phases.msm_b_g1 = Duration::from_secs_f64(times.b_g1.seconds());
+    phases.msm_b_g2 = Duration::from_secs_f64(times.b_g2.seconds());
     phases.assembly = assembly;
     phases
 }
