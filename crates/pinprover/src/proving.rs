@@ -2,6 +2,8 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bellperson::groth16::{self, Parameters, Proof};
@@ -9,12 +11,14 @@ use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
 use prover_core::memory::pool::Exhaustion;
+use prover_core::size::format_size;
 use prover_core::{Config, Guard, Hints, InitError, ProofReport, ProveError, Proven, ProverChoice};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{OsRng, RngCore, SeedableRng};
 
 use crate::circuits::Shape;
 use crate::error::Error;
+use crate::ui;
 
 /// How long a proof waits for memory if the user names no time.
 const DEFAULT_WAIT: Duration = Duration::from_secs(600);
@@ -63,6 +67,17 @@ pub enum ProverBackend {
     Gpu,
     /// On the CPU.
     Cpu,
+}
+
+impl ProverBackend {
+    /// As the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Gpu => "gpu",
+            Self::Cpu => "cpu",
+        }
+    }
 }
 
 /// What backs the proving vectors.
@@ -124,6 +139,8 @@ impl Blinding {
 /// The prover, with its memory, for the length of a command. One at a time in a process.
 pub struct Session {
     guard: Guard,
+    /// Bytes of the key that was loaded to the device last.
+    key_bytes: Arc<AtomicU64>,
 }
 
 impl Session {
@@ -168,19 +185,33 @@ impl Session {
         blinding: Blinding,
         expected: groth16::Shape,
     ) -> Result<Proven, Error> {
-        self.guard.prove_expecting(circuit, params, blinding.r, blinding.s, expected).map_err(prove_error)
+        let proven = self
+            .guard
+            .prove_expecting(circuit, params, blinding.r, blinding.s, expected)
+            .map_err(prove_error)?;
+        if let Some(device) = proven.report.device.as_ref().filter(|device| device.key_loaded) {
+            let bytes = self.key_bytes.load(Ordering::Relaxed);
+            tracing::info!(bytes, seconds = device.key.as_secs_f64(), "key loaded to the device");
+        }
+        Ok(proven)
     }
 
-    fn with(memory: &MemoryOptions, config: Config) -> Result<Self, Error> {
+    fn with(memory: &MemoryOptions, mut config: Config) -> Result<Self, Error> {
         if let Some(path) = &memory.hints {
             check_hints(path)?;
         }
+        let key_bytes = Arc::new(AtomicU64::new(0));
+        let heard = key_bytes.clone();
+        config.on_key_load = Some(Arc::new(move |done, all| {
+            heard.store(all, Ordering::Relaxed);
+            ui::detail(|| (done < all).then(|| loading(done, all)));
+        }));
         let guard = prover_core::init(config).map_err(|e| match e {
             InitError::Device { ref cause, .. } if cause.is_absence() => Error::NoDevice(e.to_string()),
             InitError::Gpu { .. } => Error::NoDevice(e.to_string()),
             e => Error::Configuration(e.to_string()),
         })?;
-        Ok(Self { guard })
+        Ok(Self { guard, key_bytes })
     }
 
     /// Proves `circuit`, whose counts are `shape`. The proof is not checked: commands do that where it shows in the table of phases.
@@ -201,6 +232,12 @@ impl Session {
         let total = start.elapsed();
         Ok(Proved { proof: proven.proof, report: Report::new(&proven.report, total) })
     }
+}
+
+/// Bytes of a key on their way to the device, for a progress bar.
+fn loading(done: u64, all: u64) -> String {
+    let (done_size, all_size) = (format_size(done), format_size(all));
+    format!("loading the key to the device, {done_size} of {all_size} {}", ui::part(done, all))
 }
 
 fn prove_error(error: ProveError) -> Error {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,10 +13,45 @@ use tracing_subscriber::EnvFilter;
 use crate::error::Error;
 
 /// The bar on the screen, if there is one: log lines step around it.
-static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+static BAR: Mutex<Option<Shown>> = Mutex::new(None);
+
+struct Shown {
+    bar: ProgressBar,
+    /// The current step.
+    what: String,
+}
+
+fn shown() -> MutexGuard<'static, Option<Shown>> {
+    BAR.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn bar() -> Option<ProgressBar> {
-    BAR.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    shown().as_ref().map(|shown| shown.bar.clone())
+}
+
+/// Shows how far the current step is, behind its name, until the next call or the next step. `None`: the name alone.
+/// Without a bar on the screen nothing is done, and `detail` is not called.
+pub(crate) fn detail(detail: impl FnOnce() -> Option<String>) {
+    if let Some(shown) = shown().as_ref() {
+        shown.detail(detail());
+    }
+}
+
+impl Shown {
+    fn detail(&self, detail: Option<String>) {
+        self.bar.set_message(match detail {
+            Some(detail) => format!("{}: {detail}", self.what),
+            None => self.what.clone(),
+        });
+    }
+}
+
+/// How far something with a known end is, as a bar of ten characters and in percent.
+pub(crate) fn part(done: u64, all: u64) -> String {
+    const WIDTH: usize = 10;
+    let part = if all == 0 { 1.0 } else { (done as f64 / all as f64).min(1.0) };
+    let filled = (part * WIDTH as f64) as usize;
+    format!("[{}{}] {:.0} %", "=".repeat(filled), " ".repeat(WIDTH - filled), part * 100.0)
 }
 
 /// How a command talks.
@@ -92,9 +127,9 @@ impl Ui {
         bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
         if visible {
             bar.enable_steady_tick(Duration::from_millis(120));
-            *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+            *shown() = Some(Shown { bar: bar.clone(), what: String::new() });
         }
-        Progress { bar }
+        Progress { bar, visible }
     }
 }
 
@@ -114,12 +149,16 @@ struct ErrorObject {
 /// A bar on the screen, or nothing. It goes with the value.
 pub struct Progress {
     bar: ProgressBar,
+    visible: bool,
 }
 
 impl Progress {
     /// Does one step of the work, and says how long it took.
     pub fn step<T>(&self, what: &str, work: impl FnOnce() -> T) -> (T, Duration) {
         self.bar.set_message(what.to_owned());
+        if let Some(shown) = shown().as_mut().filter(|_| self.visible) {
+            shown.what = what.to_owned();
+        }
         tracing::info!("{what}");
         let start = Instant::now();
         let done = work();
@@ -133,7 +172,9 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
-        *BAR.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.visible {
+            *shown() = None;
+        }
     }
 }
 
@@ -222,5 +263,22 @@ mod tests {
             [vec!["phase".into(), "time".into()], vec!["msm".into(), "1.5 s".into()], vec!["x".into()]];
         assert_eq!(table(&rows), "phase   time\nmsm    1.5 s\nx");
         assert_eq!(table(&[]), "");
+    }
+
+    #[test]
+    fn parts_of_something() {
+        assert_eq!(part(0, 8), "[          ] 0 %");
+        assert_eq!(part(4, 8), "[=====     ] 50 %");
+        assert_eq!(part(8, 8), "[==========] 100 %");
+        assert_eq!(part(9, 8), part(0, 0));
+    }
+
+    #[test]
+    fn a_detail_stands_behind_the_step() {
+        let shown = Shown { bar: ProgressBar::hidden(), what: "prove".to_owned() };
+        shown.detail(Some("half".to_owned()));
+        assert_eq!(shown.bar.message(), "prove: half");
+        shown.detail(None);
+        assert_eq!(shown.bar.message(), "prove");
     }
 }

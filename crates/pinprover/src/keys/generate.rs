@@ -8,6 +8,7 @@ use rand_core::{CryptoRng, RngCore};
 
 use crate::circuits::Shape;
 use crate::error::Error;
+use crate::ui;
 
 /// Makes the key of the circuit that `circuit` makes, whose counts are `shape`, on the CPU. The same `rng` gives the
 /// same key as upstream's generator. `action` is what the error says was tried.
@@ -42,6 +43,7 @@ pub fn generate_with<C: Circuit<Scalar>>(
     };
     setup::generate(circuit, Some(size), ToxicWaste::random(rng), fixed_base, &|stage, done, total| {
         tracing::debug!("{}: {done} of {total}", stage.name());
+        ui::detail(|| Some(format!("{} {}", stage.name(), ui::part(done as u64, total as u64))));
     })
     .map_err(|e| match e {
         SetupError::Synthesis(cause) => Error::synthesis(action)(cause),
