@@ -76,10 +76,14 @@ pub enum Error {
         proof: PathBuf,
     },
     /// Two provers that must agree do not.
-    #[error("{circuit}: for the same witness, key, r and s our proof differs from upstream's")]
+    #[error("{circuit}: for the same witness, key, r and s the proof of {other} differs from that of {one}")]
     ProofsDiffer {
         /// The circuit.
         circuit: String,
+        /// A prover.
+        one: String,
+        /// The prover whose proof is another one.
+        other: String,
     },
 }
 

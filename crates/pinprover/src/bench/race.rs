@@ -80,7 +80,11 @@ impl Race<'_> {
             let mut our_proof = Vec::new();
             proved.proof.write(&mut our_proof).map_err(Error::io("write", "a proof"))?;
             if our_proof != upstream_proof {
-                return Err(Error::ProofsDiffer { circuit: self.circuit.to_string() });
+                return Err(Error::ProofsDiffer {
+                    circuit: self.circuit.to_string(),
+                    one: "upstream".to_owned(),
+                    other: "our prover".to_owned(),
+                });
             }
             if round == 0
                 && !verify_proof(&verifier, &proved.proof, &instance.public)

@@ -109,3 +109,56 @@ fn nonsense_for_uploads_is_refused_before_the_device_is_asked() {
         assert!(run.code == 2 && run.stderr.contains(part), "{run:?}");
     }
 }
+
+/// Every option of the table, without a device: the CPU alone.
+#[test]
+fn proofs_over_sizes_have_medians_and_say_who_was_left_out() {
+    let folder = Folder::new();
+    let json_file = folder.path("result.json");
+    let arguments = [
+        "bench",
+        "prove",
+        "--sizes=100,300",
+        "--circuit=squarings",
+        "--provers=cpu",
+        "--cpu-max=200",
+        "--rounds=2",
+        "--warm-up=0",
+    ];
+    let written = ["--json".as_ref(), "--json-file".as_ref(), json_file.as_os_str()];
+    let object = run(arguments.iter().map(AsRef::as_ref).chain(written)).expect(0).json();
+    assert_eq!(
+        object,
+        serde_json::from_slice::<serde_json::Value>(&std::fs::read(json_file).unwrap()).unwrap()
+    );
+    let rows = object["sizes"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{object}");
+    assert_eq!((&rows[0]["constraints"], &rows[0]["prover"]), (&100.into(), &"cpu".into()));
+    for time in ["setup", "synthesis", "prove", "verify", "fft", "msm_h", "prove_and_check"] {
+        assert!(rows[0][time].as_f64().unwrap() > 0.0, "{time}: {object}");
+    }
+    assert_eq!((&rows[0]["left_out"], &rows[0]["memory"]), (&serde_json::Value::Null, &"pages".into()));
+    assert_eq!((&rows[1]["left_out"], &rows[1]["constraints"]), (&"above --cpu-max 200".into(), &300.into()));
+    assert_eq!(rows[1]["prove"], serde_json::Value::Null);
+    let table = run(arguments).expect(0).stdout;
+    for part in ["squarings, medians of 2 proofs", "cpu left out, above --cpu-max 200", "vectors, cpu: pages"]
+    {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+}
+
+#[test]
+fn proofs_over_sizes_honour_the_options_they_share() {
+    let arguments = ["bench", "prove", "--json", "--sizes=100", "--rounds=1", "--warm-up=0", "--no-pool"];
+    // By --backend nobody is left out.
+    let cpu = ["--backend=cpu", "--cpu-max=10"];
+    let object = run(arguments.iter().chain(&cpu)).expect(0).json();
+    assert_eq!(
+        (&object["sizes"][0]["memory"], &object["sizes"][0]["prover"]),
+        (&"heap".into(), &"cpu".into())
+    );
+    run(["bench", "prove", "--sizes=100", "--provers=cpu,auto,cpu"]).expect_error(2, &["--provers", "cpu"]);
+    let mut command = command(["bench", "prove", "--sizes=2^20", "--provers=gpu,cpu"]);
+    let hidden = command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
+    assert_eq!(Run::from(hidden).expect(4).stdout, "");
+}
