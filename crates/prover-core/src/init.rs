@@ -22,6 +22,7 @@ use crate::config::{Config, Hints, MemoryBackend, ProverChoice};
 #[cfg(unix)]
 use crate::cuda::Context;
 use crate::cuda::{devices, select, CudaError, DeviceSelector, SelectError};
+use crate::engine::{Engine, EngineConfig};
 use crate::hints::HintStore;
 use crate::memory::backend::{Backend, Heap};
 #[cfg(unix)]
@@ -248,6 +249,14 @@ impl Guard {
         expected: Shape,
     ) -> Result<Proven, ProveError> {
         self.prover.prove_circuit(circuit, params, (r, s), Some(expected))
+    }
+
+    /// An engine over this prover: many circuits at a time. Drop it before the guard.
+    ///
+    /// # Errors
+    /// The system starts no more threads.
+    pub fn engine(&self, config: EngineConfig) -> std::io::Result<Engine> {
+        Engine::start(self.prover.clone(), self.pool.clone(), self.budget.clone(), config)
     }
 
     /// Reports of the latest proofs, oldest first. Proofs made through bellperson's functions are among them.

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`init`] | start and end; [`Config`], [`Guard`] |
 //! | [`prover`] | the prover behind bellperson's functions, its checks and its reports |
+//! | [`engine`] | many circuits at a time |
 //! | [`memory`] | budget, backends, pool |
 //! | [`cuda`] | the CUDA driver: devices, contexts, copies, fences |
 //! | [`hints`] | sizes of circuits, remembered |
@@ -26,6 +27,8 @@
 mod config;
 #[cfg(not(loom))]
 pub mod cuda;
+#[cfg(not(loom))]
+pub mod engine;
 #[cfg(not(loom))]
 pub mod hints;
 #[cfg(not(loom))]

@@ -9,7 +9,7 @@ use bellperson::groth16::{
 use bellperson::SynthesisError;
 use blstrs::{Bls12, Scalar};
 
-use super::identity::vk_digest;
+use super::device::KeyDigest;
 
 /// Parameters that do not belong to the circuit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,24 +56,22 @@ pub(super) struct SelfCheck {
     prepared: Mutex<Vec<(KeyDigest, Arc<PreparedVerifyingKey<Bls12>>)>>,
 }
 
-type KeyDigest = [u8; 32];
-
 /// Prepared keys that are kept.
 const KEPT: usize = 8;
 
 impl SelfCheck {
-    /// Whether the proof verifies for these inputs, without the constant one.
+    /// Whether the proof verifies for these inputs, without the constant one. `digest` is the verifying key's.
     pub(super) fn verify(
         &self,
+        digest: KeyDigest,
         vk: &VerifyingKey<Bls12>,
         proof: &Proof<Bls12>,
         inputs: &[Scalar],
     ) -> Result<bool, SynthesisError> {
-        verify_proof(&*self.prepared(vk), proof, inputs)
+        verify_proof(&*self.prepared(digest, vk), proof, inputs)
     }
 
-    fn prepared(&self, vk: &VerifyingKey<Bls12>) -> Arc<PreparedVerifyingKey<Bls12>> {
-        let digest = vk_digest(vk);
+    fn prepared(&self, digest: KeyDigest, vk: &VerifyingKey<Bls12>) -> Arc<PreparedVerifyingKey<Bls12>> {
         let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().iter().find(|(known, _)| *known == digest).map(|(_, prepared)| prepared.clone());
         known.unwrap_or_else(|| {

@@ -47,7 +47,7 @@ pub struct DeviceStatus {
 }
 
 impl Fleet {
-    #[cfg(feature = "cuda")]
+    #[cfg(any(test, feature = "cuda"))]
     pub(crate) fn new(devices: Vec<Arc<dyn ProofDevice>>) -> Self {
         let state = vec![State::default(); devices.len()];
         Self { devices, state: Mutex::new(state), changed: Condvar::new() }
@@ -55,6 +55,13 @@ impl Fleet {
 
     fn lock(&self) -> MutexGuard<'_, Vec<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many proofs the healthy devices make at a time.
+    pub(crate) fn slots(&self) -> usize {
+        let state = self.lock();
+        let healthy = self.devices.iter().zip(&*state).filter(|(_, state)| state.lost.is_none());
+        healthy.map(|(device, _)| device.slots()).sum()
     }
 
     /// The names of all devices, for the first log line.

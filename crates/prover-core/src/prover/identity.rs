@@ -5,28 +5,34 @@ use bellperson::groth16::VerifyingKey;
 use blstrs::Bls12;
 use sha2::{Digest, Sha256};
 
+use super::device::KeyDigest;
 use crate::hints::HintKey;
 
 /// A digest of the circuit's type and its verifying key. One of the two may be missing; then a hint may belong to another
 /// circuit of the type, which costs time only.
-pub(super) fn identity(circuit: &CircuitId<'_>) -> HintKey {
+pub(crate) fn identity(circuit: &CircuitId<'_>) -> HintKey {
+    identity_of(circuit.type_name, circuit.vk.map(vk_digest).as_ref())
+}
+
+/// The same, with the digest at hand.
+pub(crate) fn identity_of(type_name: &str, vk: Option<&KeyDigest>) -> HintKey {
     let mut hash = Sha256::new();
     // A proof from assignments knows no type; the key says it all.
-    match circuit.vk {
-        Some(vk) => {
+    match vk {
+        Some(digest) => {
             hash.update(b"key\0");
-            hash.update(vk_digest(vk));
+            hash.update(digest);
         }
         None => {
             hash.update(b"type\0");
-            hash.update(circuit.type_name.as_bytes());
+            hash.update(type_name.as_bytes());
         }
     }
     HintKey::digest(&hash.finalize().into())
 }
 
 /// SHA-256 of a verifying key as it is written to files.
-pub(super) fn vk_digest(vk: &VerifyingKey<Bls12>) -> [u8; 32] {
+pub(crate) fn vk_digest(vk: &VerifyingKey<Bls12>) -> KeyDigest {
     let mut hash = Sha256::new();
     vk.write(&mut Writer(&mut hash)).expect("hashing does not fail");
     hash.finalize().into()

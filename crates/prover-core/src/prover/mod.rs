@@ -9,15 +9,15 @@
 //! - `check`: whether parameters fit a circuit, and whether a proof verifies.
 //! - `report`: how a proof came about.
 
-mod check;
+pub(crate) mod check;
 pub(crate) mod device;
 pub(crate) mod fleet;
 #[cfg(feature = "cuda")]
 mod gpu;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod place;
 mod report;
-mod service;
+pub(crate) mod service;
 
 pub use check::{check_parameters, ParameterMismatch};
 pub use fleet::DeviceStatus;

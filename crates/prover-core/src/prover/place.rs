@@ -6,9 +6,8 @@ use bellperson::groth16::backend::Job;
 use bellperson::groth16::native;
 use bellperson::SynthesisError;
 
-use super::device::{Declined, Task};
+use super::device::{Declined, KeyDigest, Task};
 use super::fleet::{DeviceStatus, Fleet};
-use super::identity::vk_digest;
 use super::report::DeviceReport;
 use crate::config::{Config, ProverChoice};
 use crate::init::InitError;
@@ -128,8 +127,22 @@ impl Place {
         Err("this build has no CUDA kernels; build it with feature `cuda`".to_owned())
     }
 
+    /// Devices of a test.
+    #[cfg(test)]
+    pub(crate) fn simulated(fleet: Fleet, least_domain: usize, fallback: bool) -> Self {
+        Self::Devices(Devices { fleet, least_domain, fallback })
+    }
+
     pub(crate) fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu)
+    }
+
+    /// How many proofs are made at a time, at most.
+    pub(crate) fn slots(&self) -> usize {
+        match self {
+            Self::Cpu => 1,
+            Self::Devices(devices) => devices.fleet.slots().max(1),
+        }
     }
 
     /// How the devices are; none for the CPU.
@@ -156,20 +169,25 @@ impl Place {
         }
     }
 
-    /// Proves the circuits of a job, one after the other.
-    pub(super) fn prove(&self, job: Job<'_>) -> Result<Vec<Computed>, SynthesisError> {
+    /// Proves the circuits of a job, one after the other. `digest` is the verifying key's.
+    pub(super) fn prove(&self, job: Job<'_>, digest: KeyDigest) -> Result<Vec<Computed>, SynthesisError> {
         match self {
             Self::Cpu => on_cpu(job),
             Self::Devices(devices) => {
                 job.check_blinding()?;
                 let Job { assignments, key, r, s, .. } = job;
-                let mut all = Vec::with_capacity(assignments.len());
-                for ((assignment, r), s) in assignments.into_iter().zip(r).zip(s) {
-                    let digest = vk_digest(key.vk(assignment.shape().inputs)?);
-                    all.push(devices.prove(Task { assignment, key, digest, r, s, given_back: &|| {} })?);
-                }
-                Ok(all)
+                let circuits = assignments.into_iter().zip(r).zip(s);
+                let task = |((assignment, r), s)| Task { assignment, key, digest, r, s, given_back: &|| {} };
+                circuits.map(task).map(|task| devices.prove(task)).collect()
             }
+        }
+    }
+
+    /// Proves one circuit.
+    pub(crate) fn prove_one(&self, task: Task<'_>) -> Result<Computed, SynthesisError> {
+        match self {
+            Self::Cpu => one_on_cpu(task),
+            Self::Devices(devices) => devices.prove(task),
         }
     }
 }

@@ -84,8 +84,13 @@ pub struct DeviceSpan {
     pub end: Duration,
 }
 
-#[cfg(feature = "cuda")]
+#[cfg(any(test, feature = "cuda"))]
 impl DeviceReport {
+    /// A part of the work.
+    pub(crate) fn span(name: &'static str, copy: bool, begin: Duration, end: Duration) -> DeviceSpan {
+        DeviceSpan { name, copy, begin, end }
+    }
+
     /// A report whose times are all zero, begun now.
     pub(crate) fn empty(name: &str, ordinal: u32) -> Self {
         Self {
@@ -124,11 +129,8 @@ impl DeviceReport {
             ("MSM B-G1", false, times.b_g1),
             ("MSM B-G2", false, times.b_g2),
         ];
-        let span = |(name, copy, span): (_, _, prover_cuda::slot::Span)| DeviceSpan {
-            name,
-            copy,
-            begin: duration(span.begin),
-            end: duration(span.end),
+        let span = |(name, copy, span): (_, _, prover_cuda::slot::Span)| {
+            Self::span(name, copy, duration(span.begin), duration(span.end))
         };
         Self {
             key_loaded,

@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use bellperson::groth16::backend::{Backend, CircuitId, Job};
 use bellperson::groth16::{
-    native, synthesize_with, Key, KeySource, MemoryPolicy, Parameters, Proof, ProvingAssignment, Shape,
-    SynthesisOptions,
+    native, synthesize_with, Key, MemoryPolicy, Parameters, Proof, ProvingAssignment, Shape,
+    SynthesisOptions, VerifyingKey,
 };
 use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use tracing::{debug, info};
 
 use super::check::{check_parameters, ParameterMismatch, SelfCheck};
+use super::device::{KeyDigest, Task};
 use super::fleet::DeviceStatus;
-use super::identity::identity;
+use super::identity::{identity, vk_digest};
 use super::place::{Computed, Place};
 use super::report::{HintOutcome, MemoryReport, PhaseReport, ProofReport};
 use crate::config::{Config, MemoryBackend};
@@ -60,6 +61,13 @@ pub struct Proven {
     pub report: ProofReport,
 }
 
+impl Noted {
+    /// Inputs, with the constant one.
+    pub(crate) fn inputs_len(&self) -> usize {
+        self.inputs.len()
+    }
+}
+
 /// Proves in the memory of the pool, on the device or on the CPU.
 pub struct Prover {
     place: Place,
@@ -72,9 +80,20 @@ pub struct Prover {
 }
 
 /// What is noted of an assignment before the prover consumes it.
-struct Noted {
+pub(crate) struct Noted {
     inputs: Vec<Scalar>,
     refusal: Option<String>,
+}
+
+/// What is the same for all proofs of a job.
+pub(crate) struct About<'j> {
+    pub(crate) circuit: &'j str,
+    pub(crate) vk: &'j VerifyingKey<Bls12>,
+    pub(crate) digest: KeyDigest,
+    /// How long the synthesis of one circuit took.
+    pub(crate) synthesis: Duration,
+    /// What was known of the size.
+    pub(crate) expected: Option<Shape>,
 }
 
 impl Prover {
@@ -104,14 +123,25 @@ impl Prover {
         self.place.status()
     }
 
+    /// Whether a, b and c are extended to the domain where they lie.
+    pub(crate) fn pads_to_domain(&self) -> bool {
+        self.place.is_cpu()
+    }
+
+    /// How many proofs are made at a time, at most.
+    pub(crate) fn slots(&self) -> usize {
+        self.place.slots()
+    }
+
     /// What is known of a circuit's size.
-    fn expected(&self, circuit: &CircuitId<'_>) -> Option<Shape> {
-        let Hint { constraints, aux, inputs } = self.hints.get(&identity(circuit))?;
+    pub(crate) fn expected(&self, id: &HintKey) -> Option<Shape> {
+        let Hint { constraints, aux, inputs } = self.hints.get(id)?;
         let count = |count| usize::try_from(count).ok();
         Some(Shape { constraints: count(constraints)?, inputs: count(inputs)?, aux: count(aux)? })
     }
 
-    fn options(&self, expected: Option<Shape>) -> SynthesisOptions {
+    /// How to synthesise a circuit of this size.
+    pub(crate) fn options_for(&self, expected: Option<Shape>) -> SynthesisOptions {
         // A device pads its own copy.
         SynthesisOptions::default().expecting(expected).memory(self.memory).pad_to_domain(self.place.is_cpu())
     }
@@ -125,9 +155,9 @@ impl Prover {
         expected: Option<Shape>,
     ) -> Result<Proven, ProveError> {
         let id = CircuitId::new(std::any::type_name::<C>(), Some(&params.vk));
-        let expected = expected.or_else(|| self.expected(&id));
+        let expected = expected.or_else(|| self.expected(&identity(&id)));
         let start = Instant::now();
-        let assignment = synthesize_with(circuit, self.options(expected))?;
+        let assignment = synthesize_with(circuit, self.options_for(expected))?;
         let synthesis = start.elapsed();
         check_parameters(params, &assignment)?;
         let key = Key(&params);
@@ -140,28 +170,39 @@ impl Prover {
     }
 
     fn prove_job(&self, mut job: Job<'_>) -> Result<Vec<Proven>, SynthesisError> {
-        for assignment in &mut job.assignments {
-            if self.place.is_cpu() {
-                // An assignment that was synthesised elsewhere may have to grow yet.
-                assignment.reserve_domain();
-            }
-            self.memory.check(assignment)?;
-        }
-        let count = job.assignments.len();
-        let synthesis = job.synthesis / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-        let (circuit, key, expected) = (job.circuit, job.key, job.expected);
-        let id = identity(&circuit);
-        let noted: Vec<Noted> = job.assignments.iter().map(|assignment| self.note(&id, assignment)).collect();
-        let computed = self.place.prove(job)?;
+        let id = identity(&job.circuit);
+        let noted = job.assignments.iter_mut().map(|assignment| self.admit(&id, assignment));
+        let noted = noted.collect::<Result<Vec<Noted>, SynthesisError>>()?;
+        let Some(first) = noted.first() else { return Ok(Vec::new()) };
+        let count = u32::try_from(noted.len()).unwrap_or(u32::MAX);
+        let vk = job.key.vk(first.inputs.len())?;
+        let about = About {
+            circuit: job.circuit.type_name,
+            vk,
+            digest: vk_digest(vk),
+            synthesis: job.synthesis / count,
+            expected: job.expected,
+        };
+        let computed = self.place.prove(job, about.digest)?;
         computed
             .into_iter()
             .zip(noted)
-            .map(|(computed, noted)| self.finish(&circuit, key, computed, noted, synthesis, expected))
+            .map(|(computed, noted)| self.finish(&about, computed, noted))
             .collect()
     }
 
-    /// Remembers the size, and keeps what the report and the self-check need.
-    fn note(&self, id: &HintKey, assignment: &ProvingAssignment<Scalar>) -> Noted {
+    /// Remembers the size of an assignment that is about to be proved, checks where it lives, and keeps what the report and
+    /// the self-check need.
+    pub(crate) fn admit(
+        &self,
+        id: &HintKey,
+        assignment: &mut ProvingAssignment<Scalar>,
+    ) -> Result<Noted, SynthesisError> {
+        if self.place.is_cpu() {
+            // An assignment that was synthesised elsewhere may have to grow yet.
+            assignment.reserve_domain();
+        }
+        self.memory.check(assignment)?;
         let shape = assignment.shape();
         let hint = Hint {
             constraints: shape.constraints as u64,
@@ -169,44 +210,47 @@ impl Prover {
             inputs: shape.inputs as u64,
         };
         self.hints.record(id, hint);
-        Noted {
+        Ok(Noted {
             inputs: assignment.input_assignment().to_vec(),
             refusal: assignment.refusal().map(ToString::to_string),
-        }
+        })
     }
 
-    fn finish(
+    /// Computes one proof.
+    pub(crate) fn compute(&self, task: Task<'_>) -> Result<Computed, SynthesisError> {
+        self.place.prove_one(task)
+    }
+
+    /// Checks a proof and reports it.
+    pub(crate) fn finish(
         &self,
-        circuit: &CircuitId<'_>,
-        key: &dyn KeySource,
+        about: &About<'_>,
         computed: Computed,
         noted: Noted,
-        synthesis: Duration,
-        expected: Option<Shape>,
     ) -> Result<Proven, SynthesisError> {
         let Computed { proved, prover, device, took } = computed;
         let native::Proved { proof, shape, placement, phases, .. } = proved;
         let start = Instant::now();
         if let Some(check) = &self.self_check {
-            if !check.verify(key.vk(shape.inputs)?, &proof, &noted.inputs[1..])? {
+            if !check.verify(about.digest, about.vk, &proof, &noted.inputs[1..])? {
                 return Err(SynthesisError::MalformedProofs(format!(
                     "{SELF_CHECK}: a proof of {} does not verify, so it is not handed out: the witness does not satisfy \
                      the circuit, or the parameters belong to another one",
-                    if circuit.type_name.is_empty() { "an assignment" } else { circuit.type_name }
+                    if about.circuit.is_empty() { "an assignment" } else { about.circuit }
                 )));
             }
         }
         let verify = if self.self_check.is_some() { start.elapsed() } else { Duration::ZERO };
         let report = ProofReport {
             number: self.numbers.fetch_add(1, Ordering::Relaxed) + 1,
-            circuit: circuit.type_name.to_owned(),
+            circuit: about.circuit.to_owned(),
             prover,
             constraints: shape.constraints,
             inputs: shape.inputs,
             aux: shape.aux,
-            hint: HintOutcome::of(expected, shape),
+            hint: HintOutcome::of(about.expected, shape),
             memory: MemoryReport::new(&placement, noted.refusal),
-            phases: PhaseReport::new(synthesis, &phases, took, verify),
+            phases: PhaseReport::new(about.synthesis, &phases, took, verify),
             device,
             checked: self.self_check.is_some(),
         };
@@ -241,7 +285,7 @@ impl Backend for Prover {
     }
 
     fn options(&self, circuit: &CircuitId<'_>) -> SynthesisOptions {
-        self.options(self.expected(circuit))
+        self.options_for(self.expected(&identity(circuit)))
     }
 
     fn batch_size(&self) -> usize {

@@ -223,6 +223,27 @@ impl<Scalar: PrimeField> ProvingAssignment<Scalar> {
         }
     }
 
+    /// Appends a copy of `other` to an assignment that is empty.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        debug_assert!(self.constraints == 0 && self.input_assignment.is_empty());
+        let (constraints, aux) = (other.a.len(), other.aux_assignment.len());
+        if self.abc_capacity() < constraints {
+            self.grow_abc(constraints);
+        }
+        if self.aux_assignment.capacity() < aux {
+            self.grow_aux(aux);
+        }
+        self.a.extend_from_slice(other.a.as_slice());
+        self.b.extend_from_slice(other.b.as_slice());
+        self.c.extend_from_slice(other.c.as_slice());
+        self.constraints = constraints;
+        self.aux_assignment.extend_from_slice(other.aux_assignment.as_slice());
+        self.input_assignment.clone_from(&other.input_assignment);
+        self.a_aux_density = other.a_aux_density.clone();
+        self.b_input_density = other.b_input_density.clone();
+        self.b_aux_density = other.b_aux_density.clone();
+    }
+
     /// Gives the memory of a, b and c back, now. Done as soon as the last reader is through with them; a second call
     /// does nothing. The witness stays.
     pub fn release_abc(&mut self) {

@@ -39,6 +39,6 @@ pub use self::api::{
 pub use self::assignment::{Growths, Placement, ProvingAssignment, Shape};
 pub use self::key::{Key, KeyPair, KeySource, Query};
 pub use self::prove::{prove_assignments, prove_assignments_random};
-pub use self::synthesis::{synthesize, synthesize_with, MemoryPolicy, SynthesisOptions};
+pub use self::synthesis::{replicate, synthesize, synthesize_with, MemoryPolicy, SynthesisOptions};
 pub use crate::memory::PinnedBacking;
 pub use upstream::groth16::*;

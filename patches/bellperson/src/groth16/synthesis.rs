@@ -116,6 +116,29 @@ where
         let input = Variable::new_unchecked(Index::Input(i));
         assignment.enforce(|| "", |lc| lc + input, |lc| lc, |lc| lc);
     }
+    finish(assignment, &options)
+}
+
+/// A copy of an assignment, where the options want it; what they expect is not looked at. For whoever proves one witness
+/// many times, a benchmark for instance.
+///
+/// # Errors
+/// [`SynthesisError::IncompatibleLengthVector`] if a, b and c of `source` were given back; memory as [`synthesize_with`].
+pub fn replicate<Scalar: PrimeField>(
+    source: &ProvingAssignment<Scalar>,
+    options: SynthesisOptions,
+) -> Result<ProvingAssignment<Scalar>, SynthesisError> {
+    source.check_whole()?;
+    let mut assignment = empty(&options.expecting(source.shape()))?;
+    assignment.copy_from(source);
+    finish(assignment, &options)
+}
+
+/// The last steps of a synthesis.
+fn finish<Scalar: PrimeField>(
+    mut assignment: ProvingAssignment<Scalar>,
+    options: &SynthesisOptions,
+) -> Result<ProvingAssignment<Scalar>, SynthesisError> {
     if options.pad_to_domain {
         // Now, so that it is done before the blocks are sealed, and counted.
         assignment.reserve_domain();

@@ -159,6 +159,11 @@ impl Pool {
         self.0.inner.backend.residency()
     }
 
+    /// The most bytes it may map, inside the budget; `None`: only the budget limits it.
+    pub fn max_bytes(&self) -> Option<u64> {
+        self.0.inner.config.max_bytes
+    }
+
     /// The budget it pays from.
     pub fn budget(&self) -> &MemoryBudget {
         &self.0.inner.budget
