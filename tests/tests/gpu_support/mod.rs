@@ -1,4 +1,5 @@
-//! What the tests of proofs on a device share.
+//! What the tests of proofs on a device share. Each file of tests uses a part of it.
+#![allow(dead_code)]
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};

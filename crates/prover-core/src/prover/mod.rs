@@ -23,6 +23,8 @@ pub use check::{check_parameters, ParameterMismatch};
 pub use fleet::DeviceStatus;
 #[cfg(feature = "cuda")]
 pub use gpu::GpuFixedBase;
+#[cfg(feature = "cuda")]
+pub use prover_cuda::fault;
 pub use report::{
     DeviceReport, DeviceSpan, HintOutcome, MemoryReport, PhaseReport, ProofReport, VectorReport,
 };

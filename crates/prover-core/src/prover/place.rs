@@ -9,6 +9,7 @@ use bellperson::SynthesisError;
 use super::device::{Declined, KeyDigest, Task};
 use super::fleet::{DeviceStatus, Fleet};
 use super::report::DeviceReport;
+use super::service::DeviceFailure;
 use crate::config::{Config, ProverChoice};
 use crate::init::InitError;
 use crate::memory::pool::Pool;
@@ -218,22 +219,21 @@ impl Devices {
         }
         let Task { key, digest, r, s, given_back, .. } = task;
         let start = Instant::now();
-        let failed = |text| SynthesisError::IoError(std::io::Error::other(text));
         match self.fleet.prove(task) {
             Ok((proved, device)) => {
                 Ok(Computed { proved, prover: "gpu", device: Some(device), took: start.elapsed() })
             }
             Err(Declined::Failed(error)) => Err(error),
             Err(Declined::Lost { why, .. }) => {
-                Err(failed(format!("{why}; later proofs of this process do not run on it")))
+                Err(DeviceFailure::error(format!("{why}; later proofs of this process do not run on it")))
             }
             Err(Declined::Unable { assignment, why }) if self.fallback => {
                 tracing::warn!(%why, "a proof falls back to the CPU");
                 one_on_cpu(Task { assignment: *assignment, key, digest, r, s, given_back })
             }
-            Err(Declined::Unable { why, .. }) => {
-                Err(failed(format!("no device can prove, and the CPU is not allowed to: {why}")))
-            }
+            Err(Declined::Unable { why, .. }) => Err(DeviceFailure::error(format!(
+                "no device can prove, and the CPU is not allowed to: {why}"
+            ))),
         }
     }
 }

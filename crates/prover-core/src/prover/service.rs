@@ -43,9 +43,26 @@ impl ProveError {
         matches!(self, Self::Synthesis(SynthesisError::IoError(e)) if e.kind() == std::io::ErrorKind::OutOfMemory)
     }
 
+    /// Whether a device failed, or could not take the proof and the CPU was not allowed to.
+    pub fn is_device_failure(&self) -> bool {
+        let Self::Synthesis(SynthesisError::IoError(error)) = self else { return false };
+        error.get_ref().is_some_and(|cause| cause.is::<DeviceFailure>())
+    }
+
     /// Whether the proof was made and did not verify.
     pub fn is_self_check(&self) -> bool {
         matches!(self, Self::Synthesis(SynthesisError::MalformedProofs(text)) if text.starts_with(SELF_CHECK))
+    }
+}
+
+/// What a device's failure looks like in a [`SynthesisError`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct DeviceFailure(String);
+
+impl DeviceFailure {
+    pub(crate) fn error(text: String) -> SynthesisError {
+        SynthesisError::IoError(std::io::Error::other(Self(text)))
     }
 }
 

@@ -22,6 +22,7 @@ use crate::cuda;
 use crate::memory::pool::{Fence, FenceError, Pool};
 use crate::prover::device::{Declined, KeyDigest, ProofDevice, Task};
 use crate::prover::report::DeviceReport;
+use crate::prover::service::DeviceFailure;
 
 /// Proofs on a device at a time: while one computes, the next is uploaded.
 const SLOTS: usize = 2;
@@ -169,9 +170,9 @@ impl GpuProver {
         let refusal = self.give_back(slot, bytes, Some(error));
         match refusal {
             // The next proof may do better: a lack of memory, say.
-            Some(NotReady::Unable(why)) => Declined::Failed(SynthesisError::IoError(std::io::Error::other(
-                format!("{}: {why}", self.about.name),
-            ))),
+            Some(NotReady::Unable(why)) => {
+                Declined::Failed(DeviceFailure::error(format!("{}: {why}", self.about.name)))
+            }
             _ => Declined::Lost { assignment: None, why: error.to_string() },
         }
     }
@@ -245,12 +246,8 @@ impl ProofDevice for GpuProver {
                 });
             }
         };
-        if let Err(error) = uploading.run() {
-            // Waits for what the device still reads, or leaks it.
-            drop(uploading);
-            given_back();
-            return Err(self.lost(None, bytes, &error));
-        }
+        let enqueued = uploading.run();
+        // Also after an error: what the device may still read must be waited for, or kept.
         let computing = match uploading.uploaded() {
             Ok((computing, Held(assignment))) => {
                 // The pool has it again while the device computes.
@@ -264,6 +261,10 @@ impl ProofDevice for GpuProver {
                 return Err(self.lost(None, bytes, &error));
             }
         };
+        if let Err(error) = enqueued {
+            drop(computing);
+            return Err(self.lost(None, bytes, &error));
+        }
         let (slot, sums) = computing.finish();
         let sums = match sums {
             Ok(sums) => sums,
