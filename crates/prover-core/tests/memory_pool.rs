@@ -864,3 +864,40 @@ fn a_backend_that_panics_leaks_nothing() {
     drop(block);
     at_baseline(&pool, &budget, &ledger);
 }
+
+/// Regions that are mapped side by side are all there or none, whichever of them fails and however.
+#[test]
+fn a_large_set_is_mapped_by_several_threads_whole_or_not_at_all() {
+    hush_expected_panics();
+    const LARGE: [usize; 4] = [100 * MIB, 100 * MIB, 100 * MIB, 60 * MIB];
+    let registry = Registry::new();
+    let (pool, budget, ledger) = pool(400 * MIB, |_| {});
+    let _registration = pool.register(&registry).unwrap();
+    let threads = Arc::new(std::sync::Mutex::new(std::collections::HashSet::new()));
+    let seen = threads.clone();
+    ledger.peek(move |_| {
+        seen.lock().unwrap().insert(thread::current().id());
+    });
+    drop(registry.allocate(LARGE.map(layout)).unwrap());
+    assert!(threads.lock().unwrap().len() >= 4, "one thread a region");
+    at_baseline(&pool, &budget, &ledger);
+    for mischief in [Mischief::Refuse, Mischief::Panic] {
+        for call in 1..=4 {
+            ledger.fail_at(call, mischief);
+            let error = registry.allocate(LARGE.map(layout)).unwrap_err();
+            let expected = match mischief {
+                Mischief::Refuse => {
+                    matches!(error, AllocError::Refused { .. } | AllocError::Exhausted { .. })
+                }
+                Mischief::Panic => matches!(error, AllocError::BrokenAllocator { .. }),
+            };
+            assert!(expected, "{error}");
+            at_baseline(&pool, &budget, &ledger);
+        }
+    }
+    ledger.behave();
+    let blocks = registry.allocate(LARGE.map(layout)).unwrap();
+    assert_eq!(blocks.each_ref().map(|block| block.size()), LARGE);
+    drop(blocks);
+    at_baseline(&pool, &budget, &ledger);
+}

@@ -19,7 +19,7 @@ use super::inner::{Inner, FENCE_POLL};
 use super::slots::{self, MAX_SLOT};
 use super::state::{Cap, State};
 use super::table::{Phase, Storage, Token};
-use crate::memory::backend::rounded;
+use crate::memory::backend::{rounded, Region};
 use crate::memory::budget::{saturate, Event, Ticket};
 use crate::memory::{Deadline, Priority, Reservation, KNOB_WAIT};
 
@@ -327,19 +327,20 @@ impl Inner {
         if take.claimed > 0 {
             let mut money = self.pay(take.claimed, take.seen, payment)?;
             let absent = plan.absent(&take.got);
-            for want in &absent {
-                if let Kind::Chunk(size) = want.kind {
-                    take.chunks.push(self.map(
-                        size,
-                        want.align,
-                        self.config.reserve_for(size),
-                        &mut money,
-                    )?);
-                }
+            let sizes: Vec<(usize, usize)> = absent
+                .iter()
+                .filter_map(|want| match want.kind {
+                    Kind::Chunk(size) => Some((size, want.align)),
+                    Kind::Slot(_) => None,
+                })
+                .collect();
+            for (region, (size, align)) in self.map_all(&sizes)?.into_iter().zip(&sizes) {
+                take.chunks.push(self.own(region, *size, *align, &mut money)?);
             }
             for (slot_size, count) in plan.slabs_for(&absent) {
                 for _ in 0..count {
-                    take.slabs.push((self.map(plan.slab_bytes, MAX_SLOT, 0, &mut money)?, slot_size));
+                    let region = self.map(plan.slab_bytes, MAX_SLOT, 0)?;
+                    take.slabs.push((self.own(region, plan.slab_bytes, MAX_SLOT, &mut money)?, slot_size));
                 }
             }
         }
@@ -431,19 +432,50 @@ impl Inner {
         payment.take(self, missing).map_err(|_| Blocked::Room(self.budget.lack(missing)))
     }
 
-    /// Maps a region of `size` bytes, a rounded size, paid out of `money`. If the system refuses while memory
-    /// lies idle, that is given back and the system asked once more.
-    fn map(
-        &self,
-        size: usize,
-        align: usize,
-        reserve: usize,
-        money: &mut Reservation,
-    ) -> Result<Chunk, AllocError> {
-        let region = match self.backend.map(size, align, reserve) {
+    /// Maps regions of these sizes and alignments, all or none. Large ones side by side: while one is registered with a
+    /// device, which takes one thread, the next is faulted in by the others.
+    fn map_all(&self, sizes: &[(usize, usize)]) -> Result<Vec<Box<dyn Region>>, AllocError> {
+        /// Below, threads cost more than they save. Bytes.
+        const LARGE: usize = 256 << 20;
+        let map = |&(size, align): &(usize, usize)| self.map(size, align, self.config.reserve_for(size));
+        let total = sizes.iter().fold(0, |sum: usize, (size, _)| sum.saturating_add(*size));
+        if sizes.len() < 2 || total < LARGE {
+            return sizes.iter().map(map).collect();
+        }
+        std::thread::scope(|scope| {
+            let start = |size| {
+                let thread = std::thread::Builder::new().name("memory".into());
+                // Without a thread to be had it is done later, here.
+                (size, thread.spawn_scoped(scope, move || map(size)).ok())
+            };
+            let started: Vec<_> = sizes.iter().map(start).collect();
+            let mapped = started.into_iter().map(|(size, thread)| match thread.map(|thread| thread.join()) {
+                Some(Ok(mapped)) => mapped,
+                Some(Err(panic)) => std::panic::resume_unwind(panic),
+                None => map(size),
+            });
+            // All are waited for before the first error is told.
+            mapped.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    /// Maps a region of `size` bytes, a rounded size. If the system refuses while memory lies idle, that is given back and the
+    /// system asked once more.
+    fn map(&self, size: usize, align: usize, reserve: usize) -> Result<Box<dyn Region>, AllocError> {
+        match self.backend.map(size, align, reserve) {
             Err(AllocError::Refused { .. }) if self.trim_to(0) > 0 => self.backend.map(size, align, reserve),
             answer => answer,
-        }?;
+        }
+    }
+
+    /// Makes a new region the pool's, paid out of `money`.
+    fn own(
+        &self,
+        region: Box<dyn Region>,
+        size: usize,
+        align: usize,
+        money: &mut Reservation,
+    ) -> Result<Chunk, AllocError> {
         let broken = |what| AllocError::BrokenAllocator { requested: size, what };
         if region.committed() != size || !region.as_ptr().addr().get().is_multiple_of(align) {
             return Err(broken("the backend mapped another size or alignment than was asked for"));
