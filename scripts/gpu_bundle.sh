@@ -2,6 +2,7 @@
 # Builds the GPU suite into target/gpu-bundle: test binaries, the tool, and run.sh, for a machine with a driver but without Rust.
 #   scripts/gpu_bundle.sh && scp -r target/gpu-bundle gpu-box: && ssh gpu-box gpu-bundle/run.sh
 # PINPROVER_CUDA_ARCHS: compute capabilities, by default 90.
+# PINPROVER_BUNDLE_PEER=1: and pinprover-peer, what `pinprover bench prove --peer` measures against (supraseal-c2: some minutes).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 eval "$(scripts/cuda_toolchain.sh)"
@@ -34,7 +35,7 @@ for line in sys.stdin:
     fi
   done
 }
-cargo build --release -p pinprover --features cuda --message-format=json |
+cargo build --release -p pinprover --bin pinprover --features cuda --message-format=json |
   python3 -c '
 import json, shutil, sys
 for line in sys.stdin:
@@ -44,6 +45,18 @@ for line in sys.stdin:
 ' "$new"
 tests pinprover-tests gpu_oracle gpu
 tests prover-core gpu_fixed_base cuda_memory cuda_hostile memory_backends memory_pool memory_field memory_pool_model
+if [ "${PINPROVER_BUNDLE_PEER:-}" = 1 ]; then
+  PEER_NVCC=${NVCC:-$(command -v nvcc)} NVCC=$PWD/scripts/peer_nvcc.sh \
+    cargo build --release -p pinprover --bin pinprover-peer --features peer-supraseal --message-format=json |
+    python3 -c '
+import json, shutil, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("executable"):
+        shutil.copy(message["executable"], sys.argv[1] + "/pinprover-peer")
+' "$new"
+  test -x "$new/pinprover-peer"
+fi
 cp scripts/gpu_bundle_run.sh "$new/run.sh"
 cp scripts/bench_h2d.sh "$new/"
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bellperson::SynthesisError;
 
+use crate::bench::peer::PeerError;
 use crate::circom::json::{JsonError, JsonFileError};
 use crate::circom::{CircuitError, FormatError, FormatFileError};
 use crate::circuits::SizeError;
@@ -85,6 +86,9 @@ pub enum Error {
         /// The prover whose proof is another one.
         other: String,
     },
+    /// The process that is measured against did not do its part.
+    #[error("{0}")]
+    Peer(#[from] PeerError),
 }
 
 impl Error {
@@ -103,7 +107,8 @@ impl Error {
             | Self::KeyMismatch { .. }
             | Self::Witness(_)
             | Self::Synthesis { .. }
-            | Self::ProofsDiffer { .. } => 1,
+            | Self::ProofsDiffer { .. }
+            | Self::Peer(_) => 1,
         }
     }
 
@@ -122,6 +127,7 @@ impl Error {
             Self::SelfCheck(_) => "self-check",
             Self::Invalid { .. } => "invalid",
             Self::ProofsDiffer { .. } => "proofs-differ",
+            Self::Peer(_) => "peer",
         }
     }
 

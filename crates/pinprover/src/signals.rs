@@ -1,6 +1,6 @@
 //! Temporary files do not outlive an interrupted process.
 //!
-//! A list of the files that exist only while a command runs. On SIGINT, SIGTERM and SIGHUP a thread removes them
+//! A list of the files and folders that exist only while a command runs. On SIGINT, SIGTERM and SIGHUP a thread removes them
 //! and exits with 130. Whoever publishes results holds the list's lock while doing so: the interruption then
 //! comes before or after, never between two renames that belong together.
 
@@ -26,6 +26,10 @@ pub fn install() -> Result<(), Error> {
         for path in paths.iter() {
             // Nothing is left to tell if it fails.
             let _ = std::fs::remove_file(path);
+        }
+        // Folders, once they are empty: a folder comes before what is in it.
+        for path in paths.iter().rev() {
+            let _ = std::fs::remove_dir(path);
         }
         // With the lock held: nobody makes another one now.
         std::process::exit(INTERRUPTED);
@@ -63,7 +67,7 @@ impl TemporaryFiles {
         self.0.remove(path);
     }
 
-    fn iter(&self) -> impl Iterator<Item = &PathBuf> {
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &PathBuf> {
         self.0.iter()
     }
 }

@@ -7,6 +7,7 @@
 //! | [`keycache`] | keys kept between runs: making one takes longer than proving |
 //! | `median` | the middle of some times |
 //! | [`race`] | the proofs in turns, their times, and the check that both are the same proof |
+//! | [`peer`] | supraseal-c2, in a process beside this one |
 //! | [`peak`] | the peak memory of one proof, in a process of its own |
 
 pub mod h2d;
@@ -14,4 +15,5 @@ pub mod keycache;
 pub mod listen;
 pub(crate) mod median;
 pub mod peak;
+pub mod peer;
 pub mod race;

@@ -1,9 +1,10 @@
 //! `bench prove`: proofs of one circuit shape over a list of sizes, phase by phase, by one prover or several.
 //!
 //! For each size there is one key, one witness and one pair of r and s, so that every prover must give the same bytes. The
-//! provers come one after the other, each in a session of its own: its warm-up loads the key and faults the memory in.
+//! provers come one after the other, each in a session of its own: its warm-up loads the key and faults the memory in. A peer
+//! takes turns with the first.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bellperson::groth16::{self, Parameters};
@@ -13,6 +14,7 @@ use prover_core::{ProofReport, Proven};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{OsRng, SeedableRng};
 
+use super::bench_prove_peer::{Peer, PeerOptions, MEMORIES};
 use super::bench_prove_table::{BenchResult, Row};
 use super::options::positive;
 use super::{Context, Outcome};
@@ -53,21 +55,24 @@ pub(super) struct BenchProve {
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "2")]
     warm_up: usize,
 
+    #[command(flatten)]
+    peer: PeerOptions,
+
     /// Write the result as JSON to this file as well
     #[arg(long, value_name = "FILE")]
     json_file: Option<PathBuf>,
 }
 
 /// What all provers of a size prove.
-struct Work {
-    circuit: BuiltIn,
+pub(super) struct Work {
+    pub(super) circuit: BuiltIn,
     shape: Shape,
-    params: Parameters<Bls12>,
+    pub(super) params: Parameters<Bls12>,
     /// How long the key took to make.
     setup: Duration,
-    instance: Instance<Scalar>,
+    pub(super) instance: Instance<Scalar>,
     /// The same in each proof: it is always the same one, so this tells nothing.
-    blinding: Blinding,
+    pub(super) blinding: Blinding,
     /// The first proof, and whose it is.
     first: Option<(String, Vec<u8>)>,
 }
@@ -84,6 +89,7 @@ impl BenchProve {
         let file: Vec<Named<'_>> =
             self.json_file.as_deref().map(|path| ("--json-file", path)).into_iter().collect();
         let mut outputs = context.plan(&[], &file)?;
+        let peer = self.peer.program()?;
         // A missing device shows now, and not when the first key is made.
         for &prover in &provers {
             drop(open(prover, context)?);
@@ -92,13 +98,15 @@ impl BenchProve {
             .iter()
             .map(|circuit| {
                 let measured = provers.iter().filter(|prover| !self.is_left_out(**prover, circuit)).count();
-                1 + measured * (self.warm_up + self.rounds)
+                let peer = peer.is_some() && measured > 0;
+                let proofs = measured + if peer { MEMORIES.len() } else { 0 };
+                1 + if peer { 2 } else { 0 } + proofs * (self.warm_up + self.rounds)
             })
             .sum();
         let progress = context.ui.progress(steps as u64);
         let mut rows = Vec::new();
         for circuit in circuits {
-            rows.extend(self.measure(circuit, &provers, context, &progress)?);
+            rows.extend(self.measure(circuit, &provers, peer.as_deref(), context, &progress)?);
         }
         drop(progress);
         let result = BenchResult::new(self.circuit.name(), self.rounds, rows);
@@ -126,10 +134,12 @@ impl BenchProve {
         !self.provers.is_empty() && prover == ProverBackend::Cpu && circuit.rows() > self.cpu_max
     }
 
+    /// All rows of one size. `peer` is the program that takes turns with the first prover that is measured.
     fn measure(
         &self,
         circuit: BuiltIn,
         provers: &[ProverBackend],
+        mut peer: Option<&Path>,
         context: &Context<'_>,
         progress: &Progress,
     ) -> Result<Vec<Row>, Error> {
@@ -142,20 +152,54 @@ impl BenchProve {
                 rows.push(Row::left_out(circuit.rows(), prover.name(), work.setup, why));
                 continue;
             }
-            let session = open(prover, context)?;
-            let mut reports = Vec::new();
-            let mut key_load = None;
-            for round in 0..self.warm_up + self.rounds {
-                let what = format!("{circuit}: {}, round {}", prover.name(), round + 1);
-                let report = progress.step(&what, || work.prove(&session)).0?;
-                if let Some(device) = report.device.as_ref().filter(|device| device.key_loaded) {
-                    key_load = Some(device.key);
+            let peer = match peer.take() {
+                Some(program) => {
+                    Some(self.peer.start(program, &work, context.options.prover().device, progress)?)
                 }
-                if round >= self.warm_up {
-                    reports.push(report);
+                None => None,
+            };
+            let session = open(prover, context)?;
+            rows.extend(self.take_turns(&mut work, (prover, &session), peer, progress)?);
+        }
+        Ok(rows)
+    }
+
+    /// The proofs of one prover, and of the peer between them: who goes first alternates.
+    fn take_turns(
+        &self,
+        work: &mut Work,
+        (prover, session): (ProverBackend, &Session),
+        mut peer: Option<Peer>,
+        progress: &Progress,
+    ) -> Result<Vec<Row>, Error> {
+        let circuit = work.circuit;
+        let mut ours = Vec::new();
+        let mut key_load = None;
+        let mut theirs = MEMORIES.map(|memory| (memory, Vec::new()));
+        for round in 0..self.warm_up + self.rounds {
+            let counts = round >= self.warm_up;
+            let what = |who: &str| format!("{circuit}: {who}, round {}", round + 1);
+            for ours_now in [round % 2 == 0, round % 2 != 0] {
+                if ours_now {
+                    let report = progress.step(&what(prover.name()), || work.prove(session)).0?;
+                    if let Some(device) = report.device.as_ref().filter(|device| device.key_loaded) {
+                        key_load = Some(device.key);
+                    }
+                    ours.extend(counts.then_some(report));
+                } else if let Some(peer) = &mut peer {
+                    for (memory, times) in &mut theirs {
+                        let prove = || peer.prove(work, *memory);
+                        let time = progress.step(&what(&Peer::name(*memory)), prove).0?;
+                        times.extend(counts.then_some(time));
+                    }
                 }
             }
-            rows.push(Row::ours(circuit.rows(), work.setup, key_load, &reports));
+        }
+        let mut rows = vec![Row::ours(circuit.rows(), work.setup, key_load, &ours)];
+        if let Some(peer) = &peer {
+            rows.extend(
+                theirs.map(|(memory, times)| Row::peer(circuit.rows(), work.setup, memory, peer, times)),
+            );
         }
         Ok(rows)
     }
@@ -191,12 +235,16 @@ impl Work {
         })
     }
 
-    fn prove(&mut self, session: &Session) -> Result<ProofReport, Error> {
+    /// The counts of the circuit, as the prover counts.
+    pub(super) fn expected(&self) -> groth16::Shape {
         let Shape { inputs, aux, .. } = self.shape;
-        let expected = groth16::Shape { constraints: self.shape.rows(), inputs, aux };
+        groth16::Shape { constraints: self.shape.rows(), inputs, aux }
+    }
+
+    fn prove(&mut self, session: &Session) -> Result<ProofReport, Error> {
         let circuit = self.instance.circuit.clone();
         let Proven { proof, report, .. } =
-            session.prove_reported(circuit, &self.params, self.blinding, expected)?;
+            session.prove_reported(circuit, &self.params, self.blinding, self.expected())?;
         let mut bytes = Vec::new();
         write_proof(&proof, &mut bytes).map_err(Error::io("write", "a proof"))?;
         self.compare(report.prover, bytes)?;
@@ -207,7 +255,7 @@ impl Work {
     ///
     /// # Errors
     /// [`Error::ProofsDiffer`].
-    fn compare(&mut self, prover: &str, proof: Vec<u8>) -> Result<(), Error> {
+    pub(super) fn compare(&mut self, prover: &str, proof: Vec<u8>) -> Result<(), Error> {
         match &self.first {
             None => self.first = Some((prover.to_owned(), proof)),
             Some((one, first)) if *first != proof => {

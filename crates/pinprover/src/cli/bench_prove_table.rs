@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use prover_core::prover::DeviceReport;
+use prover_core::size::format_size;
 use prover_core::ProofReport;
 use serde::Serialize;
 
+use super::bench_prove_peer::Peer;
 use crate::bench::median::median;
+use crate::bench::peer::wire::Memory;
 use crate::ui::table;
 
 /// What `--json` prints.
@@ -51,6 +54,10 @@ pub(super) struct Row {
     /// What backed a, b and c.
     memory: Option<String>,
     pinned: bool,
+    /// Of a peer: bytes of the files it was started with.
+    peer_file_bytes: Option<u64>,
+    /// Of a peer: what it took to read them and to make a first proof.
+    peer_ready: Option<f64>,
 }
 
 /// A prover's time from finished synthesis to the proof, over that of the first one of the same size.
@@ -104,6 +111,22 @@ impl Row {
         }
     }
 
+    /// A peer, from the seconds of the proofs that count, of which there is at least one.
+    pub(super) fn peer(
+        constraints: usize,
+        setup: Duration,
+        memory: Memory,
+        peer: &Peer,
+        proofs: Vec<f64>,
+    ) -> Self {
+        Self {
+            prove: Some(median(proofs)),
+            peer_file_bytes: Some(peer.file_bytes),
+            peer_ready: Some(peer.ready),
+            ..Self::empty(constraints, &Peer::name(memory), setup)
+        }
+    }
+
     /// A prover that was not measured, and why.
     pub(super) fn left_out(constraints: usize, prover: &str, setup: Duration, why: String) -> Self {
         Self { left_out: Some(why), ..Self::empty(constraints, prover, setup) }
@@ -133,6 +156,8 @@ impl Row {
             keys_loaded_after_warm_up: 0,
             memory: None,
             pinned: false,
+            peer_file_bytes: None,
+            peer_ready: None,
         }
     }
 
@@ -213,6 +238,12 @@ impl BenchResult {
                 text += &format!("{}: {} left out, {why}\n", row.constraints, row.prover);
             }
         }
+        for (constraints, bytes, ready) in self.peers() {
+            let bytes = format_size(bytes);
+            text += &format!(
+                "{constraints}: the peer had {bytes} of files and was ready in {ready:.3} s; its proofs are ours, byte for byte\n"
+            );
+        }
         let mut places: Vec<String> = Vec::new();
         for row in &self.sizes {
             let Some(memory) = &row.memory else { continue };
@@ -223,6 +254,14 @@ impl BenchResult {
             }
         }
         text + &places.concat()
+    }
+
+    /// Constraints, bytes and seconds, once for each size.
+    fn peers(&self) -> Vec<(usize, u64, f64)> {
+        let of = |row: &Row| Some((row.constraints, row.peer_file_bytes?, row.peer_ready?));
+        let mut peers: Vec<_> = self.sizes.iter().filter_map(of).collect();
+        peers.dedup_by_key(|(constraints, ..)| *constraints);
+        peers
     }
 }
 
@@ -254,8 +293,14 @@ mod tests {
     #[test]
     fn ratios_are_to_the_first_prover_of_the_same_size() {
         let left_out = Row::left_out(16, "cpu", Duration::ZERO, "above --cpu-max 8".to_owned());
+        let peer = Row {
+            peer_file_bytes: Some(1024),
+            peer_ready: Some(1.5),
+            ..row(4, &Peer::name(Memory::Pageable), 1.0)
+        };
         let rows = [
             row(4, "gpu", 0.5),
+            peer,
             row(4, "cpu", 2.0),
             row(8, "gpu", 1.0),
             row(8, "cpu", 6.0),
@@ -264,10 +309,11 @@ mod tests {
         let result = BenchResult::new("mixed", 5, rows.into_iter().chain([left_out]).collect());
         let found: Vec<_> =
             result.ratios.iter().map(|ratio| (ratio.constraints, &*ratio.provers, ratio.prove)).collect();
-        assert_eq!(found, [(4, "cpu/gpu", 4.0), (8, "cpu/gpu", 6.0)]);
+        assert_eq!(found, [(4, "supraseal-c2 pageable/gpu", 2.0), (4, "cpu/gpu", 4.0), (8, "cpu/gpu", 6.0)]);
         let text = result.text();
         assert!(text.contains("8: cpu/gpu, prove: 6.00\n"), "{text}");
-        assert!(text.contains("16           cpu left out"), "{text}");
+        assert!(text.contains("4: the peer had 1 KiB of files and was ready in 1.500 s"), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("16 ") && line.contains("cpu left out")), "{text}");
         assert!(text.contains("16: cpu left out, above --cpu-max 8\n"), "{text}");
     }
 }

@@ -8,7 +8,7 @@
 //! | `demo` | everything on a built-in circuit |
 //! | `bench` | our prover against upstream's |
 //! | `bench_h2d` | uploads to a device |
-//! | `bench_prove`, `bench_prove_table` | proofs of one shape over a list of sizes |
+//! | `bench_prove`, `bench_prove_peer`, `bench_prove_table` | proofs of one shape over a list of sizes |
 //!
 //! Each command is a clap struct with a `run`. It prints its result and returns an `Outcome`, or an
 //! [`Error`] that becomes a line on standard error and an exit code.
@@ -16,6 +16,7 @@
 mod bench;
 mod bench_h2d;
 mod bench_prove;
+mod bench_prove_peer;
 mod bench_prove_table;
 mod circuit;
 mod demo;

@@ -162,3 +162,54 @@ fn proofs_over_sizes_honour_the_options_they_share() {
     let hidden = command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     assert_eq!(Run::from(hidden).expect(4).stdout, "");
 }
+
+/// The parent's side: what a peer may do wrong has its own tests beside the code; here it is that nothing stays behind.
+#[test]
+fn a_peer_that_does_not_do_its_part_is_an_error_and_leaves_no_file() {
+    let folder = Folder::new();
+    let arguments = [
+        "bench",
+        "prove",
+        "--sizes=100",
+        "--provers=cpu",
+        "--rounds=1",
+        "--warm-up=0",
+        "--peer",
+        "--peer-timeout=60",
+    ];
+    let with = |program: &str| {
+        let dir = format!("--peer-dir={}", folder.root().display());
+        let program = format!("--peer-program={program}");
+        run(arguments.into_iter().map(str::to_owned).chain([dir, program]))
+    };
+    with("/no/such/program").expect_error(1, &["/no/such/program", "peer-supraseal"]);
+    with("/bin/false").expect_error(1, &["read the key and the circuit", "exit status: 1"]);
+    // It prints the folder that it was to read.
+    with("/bin/echo").expect_error(1, &["pinprover-peer", "no answer"]);
+    assert_eq!(folder.names(), [""; 0]);
+    let nowhere = run(arguments.iter().chain(&["--peer-dir=/no/such/folder", "--peer-program=/bin/false"]));
+    nowhere.expect_error(1, &["/no/such/folder"]);
+    let alone = run(["bench", "prove", "--peer-timeout=5"]);
+    assert!(alone.code == 2 && alone.stderr.contains("--peer"), "{alone:?}");
+}
+
+#[test]
+fn an_interrupted_wait_for_a_peer_leaves_no_file() {
+    let folder = Folder::new();
+    let mut command = command(["bench", "prove", "--sizes=100", "--provers=cpu", "--peer"]);
+    let program = folder.file("peer.sh", "#!/bin/sh\nexec cat\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let files = folder.path("files");
+    std::fs::create_dir(&files).unwrap();
+    command.arg("--peer-dir").arg(&files).arg("--peer-program").arg(&program).env("RUST_LOG", "info");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let started = lines.map_while(Result::ok).any(|line| line.contains("reads the key"));
+    assert!(started, "{:?}", child.wait_with_output());
+    let made = std::fs::read_dir(&files).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(std::fs::read_dir(made).unwrap().count(), 2);
+    // SAFETY: the process is our own child, and not yet waited for, so its id is not another's.
+    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(std::fs::read_dir(&files).unwrap().count(), 0);
+}
