@@ -18,11 +18,12 @@
 //! - `queue`: what is to be done next;
 //! - `workers`: the threads;
 //! - `timeline`, `intervals`: what ran when;
-//! - `summary`: what was done, in numbers.
+//! - `summary`, `metrics`: what was done, in numbers for programs and for Prometheus.
 
 mod config;
 mod intervals;
 mod job;
+mod metrics;
 mod queue;
 mod request;
 mod summary;
@@ -168,6 +169,11 @@ impl Engine {
     /// [`EngineConfig::trace_spans`] says how many spans to keep.
     pub fn trace(&self) -> String {
         self.shared.timeline.chrome()
+    }
+
+    /// What was done so far, in the text format of Prometheus. Serve it as `application/openmetrics-text`.
+    pub fn metrics(&self) -> String {
+        self.shared.metrics.text(self.summary())
     }
 
     /// Takes no more jobs, and waits for those there are. Says whether all were over in time.

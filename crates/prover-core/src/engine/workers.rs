@@ -13,6 +13,7 @@ use tracing::{debug, info_span, warn};
 
 use super::config::EngineConfig;
 use super::job::{JobError, JobName};
+use super::metrics::Metrics;
 use super::queue::{Begun, JobInfo, LiveId, Queue, Ready, Room, Unchecked};
 use super::request::panic_text;
 use super::timeline::{Span, Stage, Timeline};
@@ -49,6 +50,7 @@ pub(super) struct Shared {
     /// The threads end as soon as they can.
     stop: AtomicBool,
     pub(super) timeline: Timeline,
+    pub(super) metrics: Metrics,
 }
 
 impl Shared {
@@ -62,6 +64,7 @@ impl Shared {
         let sets = config.synthesis_workers.max(1) + config.ready_max.unwrap_or(slots).max(1);
         Self {
             timeline: Timeline::new(config.trace_spans),
+            metrics: Metrics::new(),
             prover,
             pool,
             budget,
@@ -393,6 +396,7 @@ fn check_one(shared: &Arc<Shared>, unchecked: Unchecked) {
     shared.record(&info, index, Stage::Check, start);
     match finished {
         Ok(Ok(proven)) => {
+            shared.metrics.record(&proven.report);
             if shared.lock().proved(info.number, index, proven) {
                 debug!(job = info.number, "job done");
                 shared.less.notify_all();

@@ -103,6 +103,39 @@ fn progress_never_goes_back_and_sums_match() {
     rig.stop();
 }
 
+/// The value of a metric.
+fn metric(text: &str, name: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(&format!("{name} ")));
+    let line = line.unwrap_or_else(|| panic!("no {name} in\n{text}"));
+    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+}
+
+#[test]
+fn metrics_tell_what_was_done_and_totals_only_grow() {
+    let device = Arc::new(Simulated::new(3));
+    device.fail(7, Fault::LostBefore);
+    let rig = Plan { fallback: true, ..Plan::default() }.over(&[device]);
+    let mut before = rig.engine().metrics();
+    assert!(before.ends_with("# EOF\n"));
+    for round in 0..4 {
+        rig.submit(job(10, 0..3)).wait().expect("proofs");
+        let now = rig.engine().metrics();
+        assert_eq!(metric(&now, "pinprover_circuits_proved_total"), f64::from(3 * (round + 1)));
+        assert_eq!(metric(&now, "pinprover_jobs_total{end=\"done\"}"), f64::from(round + 1));
+        for line in before.lines().filter(|line| line.contains("_total")) {
+            let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+            if let Ok(value) = value.parse::<f64>() {
+                assert!(metric(&now, name) >= value, "{name}");
+            }
+        }
+        before = now;
+    }
+    assert_eq!(metric(&before, "pinprover_device_healthy{device=\"3\"}"), 0.0);
+    assert_eq!(metric(&before, "pinprover_phase_seconds_count{phase=\"verify\"}"), 12.0);
+    assert!(metric(&before, "pinprover_budget_total_bytes") > 0.0);
+    rig.stop();
+}
+
 /// Field case 36.
 #[test]
 fn everything_works_inside_and_outside_an_async_runtime() {
