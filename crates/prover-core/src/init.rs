@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use crate::config::{Config, Hints, MemoryBackend, ProverChoice};
 #[cfg(unix)]
 use crate::cuda::Context;
-use crate::cuda::{devices, select, CudaError, DeviceSelector, SelectError};
+use crate::cuda::{devices, numa_node, select, CudaError, DeviceSelector, SelectError};
 use crate::engine::{Engine, EngineConfig};
 use crate::hints::HintStore;
 use crate::memory::backend::{Backend, Heap};
@@ -123,7 +123,13 @@ pub fn init(config: Config) -> Result<Guard, InitError> {
         MemoryBackend::Auto if choice == ProverChoice::Cpu && cfg!(unix) => MemoryBackend::Pages,
         backend => backend,
     };
-    let pool = open(memory_backend, first_device(choice, &config.devices)?)?
+    let page_locks = matches!(
+        memory_backend,
+        MemoryBackend::Auto | MemoryBackend::CudaRegister | MemoryBackend::CudaHostAlloc
+    );
+    let named = choice != ProverChoice::Cpu && !config.devices.is_empty();
+    let near = Near::to(page_locks || named, &config.devices)?;
+    let pool = open(memory_backend, near)?
         .map(|backend| Pool::with_backend(backend, budget.clone(), pool_config(&config)));
     let hints = match &config.hints {
         Hints::InMemory => HintStore::in_memory(total),
@@ -144,17 +150,28 @@ pub fn init(config: Config) -> Result<Guard, InitError> {
     Ok(Guard { registration: Some(registration), memory, pool, prover, budget })
 }
 
-/// The number of the first device that is meant, whose context page-locks the memory.
-///
-/// # Errors
-/// A device is named that is not there. Without any device that is for others to say.
-fn first_device(choice: ProverChoice, wanted: &[DeviceSelector]) -> Result<usize, InitError> {
-    if wanted.is_empty() || choice == ProverChoice::Cpu {
-        return Ok(0);
-    }
-    match devices() {
-        Ok(known) => Ok(select(wanted, &known)?.first().map_or(0, |device| device.ordinal)),
-        Err(_) => Ok(0),
+/// Where page-locked memory belongs.
+#[derive(Clone, Copy)]
+struct Near {
+    /// The number of the first device that is meant, whose context page-locks the memory.
+    device: usize,
+    /// The NUMA node of all devices that are meant.
+    node: Option<u32>,
+}
+
+impl Near {
+    /// The driver is `asked` only if somebody wants a device.
+    ///
+    /// # Errors
+    /// A device is named that is not there. Without any device that is for others to say.
+    fn to(asked: bool, wanted: &[DeviceSelector]) -> Result<Self, InitError> {
+        let nowhere = Self { device: 0, node: None };
+        if !asked {
+            return Ok(nowhere);
+        }
+        let Ok(known) = devices() else { return Ok(nowhere) };
+        let chosen = select(wanted, &known)?;
+        Ok(chosen.first().map_or(nowhere, |first| Self { device: first.ordinal, node: numa_node(&chosen) }))
     }
 }
 
@@ -170,19 +187,22 @@ fn pool_config(config: &Config) -> PoolConfig {
 }
 
 #[cfg(unix)]
-fn open(backend: MemoryBackend, device: usize) -> Result<Option<Box<dyn Backend>>, InitError> {
-    let context = |backend| Context::retain(device).map_err(|cause| InitError::Device { backend, cause });
+fn open(backend: MemoryBackend, near: Near) -> Result<Option<Box<dyn Backend>>, InitError> {
+    let context =
+        |backend| Context::retain(near.device).map_err(|cause| InitError::Device { backend, cause });
     Ok(Some(match backend {
         MemoryBackend::None => return Ok(None),
-        MemoryBackend::Auto => match Context::retain(device) {
-            Ok(context) => Box::new(CudaRegister::new(context)),
+        MemoryBackend::Auto => match Context::retain(near.device) {
+            Ok(context) => Box::new(CudaRegister::new(context).on_node(near.node)),
             Err(error) if error.is_absence() => Box::new(Pages),
             Err(error) => {
                 warn!(%error, "memory is not page-locked: the CUDA device cannot be used");
                 Box::new(Pages)
             }
         },
-        MemoryBackend::CudaRegister => Box::new(CudaRegister::new(context("cuda-register")?)),
+        MemoryBackend::CudaRegister => {
+            Box::new(CudaRegister::new(context("cuda-register")?).on_node(near.node))
+        }
         MemoryBackend::CudaHostAlloc => Box::new(CudaHostAlloc::new(context("cuda-host-alloc")?)),
         MemoryBackend::Pages => Box::new(Pages),
         MemoryBackend::Mlock => Box::new(Mlock),
@@ -191,7 +211,7 @@ fn open(backend: MemoryBackend, device: usize) -> Result<Option<Box<dyn Backend>
 }
 
 #[cfg(not(unix))]
-fn open(backend: MemoryBackend, _: usize) -> Result<Option<Box<dyn Backend>>, InitError> {
+fn open(backend: MemoryBackend, _: Near) -> Result<Option<Box<dyn Backend>>, InitError> {
     let unavailable = |backend| Err(InitError::BackendUnavailable(backend));
     Ok(Some(match backend {
         MemoryBackend::None => return Ok(None),

@@ -17,6 +17,7 @@
 //! | `api` | the table of the driver's functions |
 //! | `driver` | loading, the guard against use after fork, the list of devices |
 //! | `select` | devices as people name them |
+//! | `numa` | the NUMA node near to devices |
 //! | `context` | primary contexts, and making one current for a call |
 //! | `stream` | streams, events, device memory, copies |
 //! | `host` | page-locking host memory: the calls behind the pool's backends |
@@ -34,6 +35,7 @@ mod driver;
 mod error;
 mod fence;
 mod host;
+mod numa;
 mod select;
 mod stream;
 #[cfg(test)]
@@ -44,6 +46,7 @@ pub use driver::{devices, Device, Driver};
 pub use error::CudaError;
 pub(crate) use error::{NOT_PERMITTED, NOT_REGISTERED, NOT_SUPPORTED, OUT_OF_MEMORY};
 pub use fence::CudaFence;
+pub use numa::numa_node;
 pub use select::{select, BadSelector, DeviceSelector, SelectError};
 pub use stream::{DeviceMemory, Event, Stream};
 

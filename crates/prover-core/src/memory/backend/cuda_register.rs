@@ -12,6 +12,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use pinned_alloc::{AllocError, Residency};
@@ -28,17 +29,40 @@ const UNREGISTER: &str = "cuMemHostUnregister";
 #[derive(Clone, Debug)]
 pub struct CudaRegister {
     registrar: Arc<dyn Registrar>,
+    /// Where the pages are to be.
+    node: Option<u32>,
 }
 
 impl CudaRegister {
     /// Registers through `context`, for all contexts of the process.
     pub fn new(context: Arc<Context>) -> Self {
-        Self { registrar: context }
+        Self { registrar: context, node: None }
     }
 
     /// Registers through `registrar`, for tests that make its calls fail.
     pub fn with_registrar(registrar: Arc<dyn Registrar>) -> Self {
-        Self { registrar }
+        Self { registrar, node: None }
+    }
+
+    /// Takes pages from the memory of this NUMA node as long as it has some, that of the devices which read them. `None`: as the
+    /// system places them.
+    pub fn on_node(mut self, node: Option<u32>) -> Self {
+        self.node = node;
+        self
+    }
+
+    /// Says so, once, if the system placed the pages elsewhere.
+    fn check_node(&self, mapping: &Mapping) {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        let (Some(wanted), Some(found)) = (self.node, os::node_of(mapping.first())) else { return };
+        if wanted != found && !TOLD.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                wanted,
+                found,
+                "pinned memory is not on the NUMA node of its device: the copies are slower; free memory there, or run \
+                 the prover under numactl --membind"
+            );
+        }
     }
 }
 
@@ -51,9 +75,22 @@ impl Backend for CudaRegister {
         Residency::Pinned
     }
 
+    fn numa_node(&self) -> Option<u32> {
+        self.node
+    }
+
     fn map(&self, size: usize, align: usize, reserve: usize) -> Result<Box<dyn Region>, AllocError> {
         refuse_too_large(size)?;
-        let mapping = Mapping::new(size, align, reserve.min(TOO_LARGE - HUGE_PAGE), os::reserve)?;
+        let reserve_space = |size| {
+            let first = os::reserve(size)?;
+            if let Some(node) = self.node {
+                // SAFETY: the mapping is new, whole, and nobody else's.
+                unsafe { os::prefer_node(first, size, node) };
+            }
+            Ok(first)
+        };
+        let mapping = Mapping::new(size, align, reserve.min(TOO_LARGE - HUGE_PAGE), reserve_space)?;
+        self.check_node(&mapping);
         let mut region = Registered {
             mapping: ManuallyDrop::new(mapping),
             pieces: Vec::new(),

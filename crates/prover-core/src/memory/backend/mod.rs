@@ -63,6 +63,11 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Where the memory lives.
     fn residency(&self) -> Residency;
 
+    /// The NUMA node that its memory is to be on; `None`: wherever the system places it.
+    fn numa_node(&self) -> Option<u32> {
+        None
+    }
+
     /// Maps a region of [`rounded`]`(size)` bytes, faulted in, locked if the backend locks, with address
     /// space to grow in place to about `reserve` bytes if that is to be had. The first byte is aligned to
     /// `align` (a power of two) and to at least [`PAGE`]; the bytes are zero.

@@ -142,3 +142,73 @@ pub(super) unsafe fn unlock(first: NonNull<u8>, size: usize) -> Result<(), i32> 
     // SAFETY: the caller's promise.
     check(unsafe { libc::munlock(first.as_ptr().cast(), size) })
 }
+
+/// Wishes that pages come from the memory of a NUMA node when they are faulted in; others serve when it is full. A system that
+/// does not know the node, or does not let us, refuses, and nothing is lost but the wish.
+///
+/// # Safety
+/// The range is a mapping of [`reserve`], in whole pages.
+pub(super) unsafe fn prefer_node(first: NonNull<u8>, size: usize, node: u32) {
+    #[cfg(target_os = "linux")]
+    {
+        const MPOL_PREFERRED: libc::c_int = 1;
+        let mut mask = [0_u64; 16];
+        let Some(word) = mask.get_mut(node as usize / 64) else { return };
+        *word = 1 << (node % 64);
+        // The kernel looks at one bit less than it is told of.
+        let bits = mask.len() * 64 + 1;
+        // SAFETY: the caller's promise: the policy of our own mapping changes, not its contents. The mask outlives the call and
+        // has the bits that are announced (the one beyond is not read).
+        unsafe {
+            libc::syscall(libc::SYS_mbind, first.as_ptr(), size, MPOL_PREFERRED, mask.as_ptr(), bits, 0);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (first, size, node);
+}
+
+/// The NUMA node of the page at an address that is faulted in; `None` if the system does not say.
+pub(super) fn node_of(first: NonNull<u8>) -> Option<u32> {
+    #[cfg(target_os = "linux")]
+    {
+        const MPOL_F_NODE: libc::c_ulong = 1;
+        const MPOL_F_ADDR: libc::c_ulong = 2;
+        let mut node: libc::c_int = -1;
+        let flags = MPOL_F_NODE | MPOL_F_ADDR;
+        let no_mask = ptr::null_mut::<libc::c_ulong>();
+        // SAFETY: the kernel writes one integer, which outlives the call, and no mask; an address that is not mapped is an error.
+        let status = unsafe {
+            libc::syscall(libc::SYS_get_mempolicy, &mut node, no_mask, 0_usize, first.as_ptr(), flags)
+        };
+        (status == 0).then(|| u32::try_from(node).ok()).flatten()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = first;
+        None
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preferred_node_changes_no_contents_and_one_that_is_not_there_does_no_harm() {
+        for node in [0, 63, 900, u32::MAX] {
+            let first = reserve(1 << 20).unwrap();
+            // SAFETY: the mapping is new, and unmapped only at the end.
+            unsafe {
+                prefer_node(first, 1 << 20, node);
+                allow(first, 1 << 20).unwrap();
+                first.write(7);
+                assert_eq!(first.read(), 7);
+                // In a sandbox the system may not say.
+                if let Some(found) = node_of(first) {
+                    assert!(std::path::Path::new(&format!("/sys/devices/system/node/node{found}")).exists());
+                }
+                unmap(first, 1 << 20).unwrap();
+            }
+        }
+    }
+}

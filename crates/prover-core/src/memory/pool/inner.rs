@@ -41,7 +41,7 @@ pub(super) struct Inner {
 
 impl Inner {
     pub(super) fn new(backend: Box<dyn Backend>, budget: MemoryBudget, config: PoolConfig) -> Self {
-        let events = PoolStats::new(backend.name(), backend.residency());
+        let events = PoolStats::new(backend.name(), backend.residency(), backend.numa_node());
         Self {
             group: budget.new_group(),
             backend,

@@ -12,6 +12,8 @@ pub struct PoolStats {
     pub backend: &'static str,
     /// Whether the backend's memory is page-locked and known to a device.
     pub pinned: bool,
+    /// The NUMA node that the memory is to be on, that of the devices; `None`: wherever the system places it.
+    pub numa_node: Option<u32>,
     /// Bytes asked for by the holders of what is out or in flight now.
     pub requested_bytes: u64,
     /// Bytes mapped now: the sum of the next four.
@@ -63,10 +65,11 @@ pub struct PoolStats {
 
 impl PoolStats {
     /// All zero.
-    pub(super) fn new(backend: &'static str, residency: Residency) -> Self {
+    pub(super) fn new(backend: &'static str, residency: Residency, numa_node: Option<u32>) -> Self {
         Self {
             backend,
             pinned: residency == Residency::Pinned,
+            numa_node,
             requested_bytes: 0,
             mapped_bytes: 0,
             idle_bytes: 0,
