@@ -96,6 +96,23 @@ else
   done
 fi
 
+# Only in bundles that have it: supraseal-c2's proof and ours, for the same key, witness, r and s, are the same bytes.
+if [ -x ./pinprover-peer ]; then
+  timeout --kill-after=10 300 ./pinprover --quiet bench prove --backend gpu --sizes 2^12 --rounds 1 --warm-up 0 --peer \
+    > "$log" 2>&1
+  status=$?
+  if [ "$status" = 4 ]; then
+    skip "peer: no CUDA device"
+  elif [ "$status" -ne 0 ]; then
+    bad "peer: ended with $status"
+    tail -5 "$log" | sed 's/^/    /'
+  elif ! grep -q "its proofs are ours, byte for byte" "$log"; then
+    bad "peer: no proof was compared"
+  else
+    ok "peer: proofs of supraseal-c2 are ours, byte for byte"
+  fi
+fi
+
 if [ "$sanitize" = 1 ]; then
   proof=children_and_zero_blinding
   for tool in memcheck racecheck; do

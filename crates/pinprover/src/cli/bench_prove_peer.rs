@@ -35,7 +35,7 @@ pub(super) struct PeerOptions {
     #[arg(long)]
     peer: bool,
 
-    /// The folder for those files, which take as much as the key and 160 bytes a constraint [default: the temporary one]
+    /// The folder for those files, which take as much as the key and 128 bytes a constraint [default: the temporary one]
     #[arg(long, value_name = "DIR", requires = "peer")]
     peer_dir: Option<PathBuf>,
 
