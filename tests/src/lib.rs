@@ -6,4 +6,5 @@
 pub mod allocator;
 pub mod circuits;
 pub mod oracle;
+pub mod process;
 pub mod trapdoor;

@@ -14,11 +14,12 @@
 //! `(beta A + alpha B + C)(tau)`, that over the H query `(A B - C)(tau)`, where C(tau) cancels because the circuit is satisfied,
 //! which is checked for each row. So only a and b, an inversion for each 4096 rows, and one point for each input are needed.
 
-use bellperson::groth16::{Proof, ProvingAssignment, VerifyingKey};
+use bellperson::groth16::{Parameters, Proof, ProvingAssignment, VerifyingKey};
+use bellperson::Circuit;
 use blstrs::{Bls12, G1Projective, G2Projective, Scalar};
 use ff::{Field, PrimeField};
 use group::{Curve, Group};
-use prover_core::setup::ToxicWaste;
+use prover_core::setup::{generate, FixedBase, KeySize, ToxicWaste};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use rayon::prelude::*;
@@ -55,7 +56,20 @@ impl Trapdoor {
         }
     }
 
-    /// The same, to make the key of.
+    /// The key of a circuit, which needs no witness. With its size there is one pass over it, else two.
+    ///
+    /// # Panics
+    /// If there is none: the memory, the device or the circuit are at fault.
+    pub fn key<C: Circuit<Scalar>>(
+        &self,
+        circuit: impl Fn() -> C,
+        size: Option<KeySize>,
+        points: &dyn FixedBase,
+    ) -> Parameters<Bls12> {
+        generate(circuit, size, self.waste(), points, &|_, _, _| {}).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same secrets, to make a key of.
     pub fn waste(&self) -> ToxicWaste {
         let Self { g1, g2, alpha, beta, gamma, delta, tau } = *self;
         ToxicWaste::new(g1, g2, alpha, beta, gamma, delta, tau)
@@ -127,4 +141,16 @@ impl Trapdoor {
         };
         sums.reduce(|| [Scalar::ZERO; N], add).map(|sum| sum * scale)
     }
+}
+
+/// Asserts that a proof has the bytes that it must have; if not, says which of its three points are wrong.
+///
+/// # Panics
+/// If a byte differs.
+pub fn assert_proof(found: &Proof<Bls12>, expected: &[u8], what: &str) {
+    let found = bytes(found);
+    let wrong = [("A", 0..48), ("B", 48..144), ("C", 144..192)]
+        .map(|(name, range)| (found.get(range.clone()) != expected.get(range)).then_some(name));
+    let wrong: Vec<&str> = wrong.into_iter().flatten().collect();
+    assert!(found == expected, "{what}: of the proof's points {} are wrong", wrong.join(" and "));
 }

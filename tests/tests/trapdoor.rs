@@ -1,19 +1,19 @@
 //! The oracle for large circuits against the published prover, at sizes that both can do.
 
-use bellperson::groth16::{synthesize, Parameters};
+use bellperson::groth16::{synthesize, Parameters, Proof};
 use bellperson::Circuit;
 use blstrs::{Bls12, Scalar};
 use ff::Field;
 use pinprover::circuits::{BuiltIn, Family, Size};
 use pinprover_tests::circuits::{RandomR1cs, Squarings};
 use pinprover_tests::oracle::{blinding, our_proof, upstream_proof};
-use pinprover_tests::trapdoor::Trapdoor;
-use prover_core::setup::{generate, CpuFixedBase};
+use pinprover_tests::trapdoor::{assert_proof, Trapdoor};
+use prover_core::setup::CpuFixedBase;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 fn key<C: Circuit<Scalar> + Clone>(circuit: &C, trapdoor: &Trapdoor) -> Parameters<Bls12> {
-    generate(|| circuit.clone(), None, trapdoor.waste(), &CpuFixedBase::new(), &|_, _, _| {}).expect("a key")
+    trapdoor.key(|| circuit.clone(), None, &CpuFixedBase::new())
 }
 
 fn expected<C: Circuit<Scalar>>(
@@ -127,6 +127,18 @@ fn another_secret_witness_or_blinding_gives_other_bytes() {
     for (i, proof) in proofs.iter().enumerate() {
         assert!(!proofs[..i].contains(proof), "proof {i} is one of those before it");
     }
+}
+
+#[test]
+#[should_panic(expected = "here: of the proof's points A and C are wrong")]
+fn the_points_that_are_wrong_are_named() {
+    let circuit = Squarings { length: 5, start: Scalar::from(3) };
+    let trapdoor = Trapdoor::new(1);
+    let params = key(&circuit, &trapdoor);
+    let (r, s) = blinding(1);
+    let proof = Proof::read(&our_proof(circuit, &params, (r, s))[..]).expect("a proof");
+    // A depends on r, B does not, C on everything.
+    assert_proof(&proof, &expected(&trapdoor, circuit, &params, (r + Scalar::ONE, s)), "here");
 }
 
 #[test]
