@@ -2,16 +2,18 @@
 # Runs the GPU suite of a bundle (scripts/gpu_bundle.sh): needs a driver, no Rust. One line a check; the count at the end.
 #   run.sh             all tests, those of minutes included
 #   run.sh --quick     without those
+#   run.sh --large     and proofs of 2^26 and 2^27 constraints: some minutes more, and 70 GiB of host memory
 #   run.sh --sanitize  and a small proof under compute-sanitizer's memcheck and racecheck
 # Exit codes: 0 nothing failed, 1 something did, 3 a wrong option. A check that was skipped has not passed.
 set -uo pipefail
 cd "$(dirname "$0")"
-quick=0 sanitize=0
+quick=0 large=0 sanitize=0
 for option in "$@"; do
   case $option in
     --quick) quick=1 ;;
+    --large) large=1 ;;
     --sanitize) sanitize=1 ;;
-    *) echo "run.sh: unknown option $option; there are --quick and --sanitize" >&2 && exit 3 ;;
+    *) echo "run.sh: unknown option $option; there are --quick, --large and --sanitize" >&2 && exit 3 ;;
   esac
 done
 
@@ -25,19 +27,21 @@ bad() { failed=$((failed + 1)) && echo "FAILED   $1"; }
 skip() { skipped=$((skipped + 1)) && echo "skipped  $1"; }
 
 # Counts what a test binary wrote with one test thread. A test that found no device says so, and is not a pass: libtest
-# itself cannot tell. What a test printed may stand between its name and its verdict. `verdicts` is how many were found.
+# itself cannot tell; nor does one that says `not run:` and why. What a test printed may stand between its name and its verdict.
+# `verdicts` is how many were found.
 count() {
-  local name=$1 line current="" skipping=0
+  local name=$1 line current="" skipping=""
   verdicts=0
   while IFS= read -r line; do
     if [[ $line =~ ^test\ ([A-Za-z0-9_:]+)(\ -\ should\ panic)?\ \.\.\.\ ?(.*)$ ]]; then
-      current=${BASH_REMATCH[1]} skipping=0 line=${BASH_REMATCH[3]}
+      current=${BASH_REMATCH[1]} skipping="" line=${BASH_REMATCH[3]}
     fi
     if [ -z "$current" ]; then continue; fi
     case $line in
-      *"$missing"*) skipping=1 ;;
+      *"$missing"*) skipping="no CUDA device" ;;
+      *"not run: "*) skipping=${line##*not run: } ;;
       ok)
-        if [ "$skipping" = 1 ]; then skip "$name: $current: no CUDA device"; else ok "$name: $current"; fi
+        if [ -n "$skipping" ]; then skip "$name: $current: $skipping"; else ok "$name: $current"; fi
         verdicts=$((verdicts + 1)) current=""
         ;;
       FAILED)
@@ -83,6 +87,17 @@ if [ "$quick" = 1 ]; then
   run gpu 300 ./test-gpu --nocapture --test-threads=1
 else
   run gpu 900 ./test-gpu --nocapture --test-threads=1 --include-ignored
+fi
+for test in gpu_faults gpu_field; do
+  run "$test" 300 "./test-$test" --nocapture --test-threads=1
+done
+if [ "$quick" = 1 ]; then
+  run gpu_large 120 ./test-gpu_large --nocapture --test-threads=1 rows_2_to_the_20 case_10_beyond
+else
+  run gpu_large 600 ./test-gpu_large --nocapture --test-threads=1
+fi
+if [ "$large" = 1 ]; then
+  run "gpu_large --large" 1800 ./test-gpu_large --nocapture --test-threads=1 --ignored
 fi
 # These do not look for a device themselves.
 if timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU '; then
