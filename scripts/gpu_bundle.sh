@@ -43,7 +43,7 @@ for line in sys.stdin:
     if message.get("executable"):
         shutil.copy(message["executable"], sys.argv[1] + "/pinprover")
 ' "$new"
-tests pinprover-tests gpu_oracle gpu
+tests pinprover-tests gpu
 tests prover-core gpu_fixed_base cuda_memory cuda_hostile memory_backends memory_pool memory_field memory_pool_model
 if [ "${PINPROVER_BUNDLE_PEER:-}" = 1 ]; then
   PEER_NVCC=${NVCC:-$(command -v nvcc)} NVCC=$PWD/scripts/peer_nvcc.sh \

@@ -2,7 +2,7 @@
 # Runs the GPU suite of a bundle (scripts/gpu_bundle.sh): needs a driver, no Rust. One line a check; the count at the end.
 #   run.sh             all tests, those of minutes included
 #   run.sh --quick     without those
-#   run.sh --large     and proofs of 2^26 and 2^27 constraints: some minutes more, and 70 GiB of host memory
+#   run.sh --large     and proofs of 2^26 and 2^27 constraints: some minutes more, and 65 GiB of host memory
 #   run.sh --sanitize  and a small proof under compute-sanitizer's memcheck and racecheck
 # Exit codes: 0 nothing failed, 1 something did, 3 a wrong option. A check that was skipped has not passed.
 set -uo pipefail
@@ -80,25 +80,27 @@ run() {
   fi
 }
 
-for test in gpu_oracle gpu_fixed_base cuda_memory cuda_hostile memory_backends; do
+# One binary, a process for each of its modules. part MODULE SECONDS OPTION...
+part() {
+  local module=$1 seconds=$2
+  shift 2
+  run "gpu $module" "$seconds" ./test-gpu --nocapture --test-threads=1 "$@" "$module::"
+}
+
+part oracle 300
+for test in gpu_fixed_base cuda_memory cuda_hostile memory_backends; do
   run "$test" 300 "./test-$test" --nocapture --test-threads=1
 done
+part faults 300
+part field 300
 if [ "$quick" = 1 ]; then
-  run gpu 300 ./test-gpu --nocapture --test-threads=1
+  part proofs 300
+  part large 120 --skip rows_2_to_the_21 --skip rows_2_to_the_22 --skip rows_2_to_the_24
 else
-  run gpu 900 ./test-gpu --nocapture --test-threads=1 --include-ignored
+  part proofs 900 --include-ignored
+  part large 600
 fi
-for test in gpu_faults gpu_field; do
-  run "$test" 300 "./test-$test" --nocapture --test-threads=1
-done
-if [ "$quick" = 1 ]; then
-  run gpu_large 120 ./test-gpu_large --nocapture --test-threads=1 rows_2_to_the_20 case_10_beyond
-else
-  run gpu_large 600 ./test-gpu_large --nocapture --test-threads=1
-fi
-if [ "$large" = 1 ]; then
-  run "gpu_large --large" 1800 ./test-gpu_large --nocapture --test-threads=1 --ignored
-fi
+if [ "$large" = 1 ]; then part large 1800 --ignored; fi
 # These do not look for a device themselves.
 if timeout 60 nvidia-smi -L 2> /dev/null | grep -q '^GPU '; then
   for test in memory_pool memory_field memory_pool_model; do
@@ -129,14 +131,14 @@ if [ -x ./pinprover-peer ]; then
 fi
 
 if [ "$sanitize" = 1 ]; then
-  proof=children_and_zero_blinding
+  proof=oracle::children_and_zero_blinding
   for tool in memcheck racecheck; do
     if ! command -v compute-sanitizer > /dev/null; then
       skip "$tool: no compute-sanitizer"
       continue
     fi
     timeout --kill-after=10 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      ./test-gpu_oracle --nocapture --test-threads=1 --exact "$proof" > "$log" 2>&1
+      ./test-gpu --nocapture --test-threads=1 --exact "$proof" > "$log" 2>&1
     status=$?
     if [ "$status" -ne 0 ]; then
       bad "$tool: $proof ended with $status"

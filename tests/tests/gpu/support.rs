@@ -1,5 +1,4 @@
-//! What the tests of proofs on a device share. Each file of tests uses a part of it.
-#![allow(dead_code)]
+//! What the tests of proofs on a device share.
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,8 @@
-//! More proofs of a device beside upstream's: what `gpu_oracle.rs` leaves out. Exact counts of constraints, sparse and dense
+//! More proofs of a device beside upstream's: what `oracle.rs` leaves out. Exact counts of constraints, sparse and dense
 //! queries, identity and repeated points, batches, wrong keys, circom's fixtures, and (ignored by default) 2^20 constraints.
 //!
 //! Each comparison goes through bellperson's `create_proof` and through [`Guard::prove`]. `GPU_MAX_LOG` raises the largest
 //! domain from 2^14. Without a device a test says `skipped: no CUDA device`, which is not the same as having passed.
-#![cfg(feature = "cuda")]
-
-mod gpu_support;
 
 use std::sync::Arc;
 
@@ -24,7 +21,7 @@ use prover_core::{init, Config, InitError, ProverChoice};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{OsRng, SeedableRng};
 
-use gpu_support::{alone, config, device, device_with, key, key_by, max_log, on_device, Device};
+use super::support::{alone, config, device, device_with, key, key_by, max_log, on_device, Device};
 
 impl Device {
     /// Both ways to prove give upstream's bytes, on the device and from page-locked memory.
@@ -274,8 +271,8 @@ fn circom_fixtures() {
         ($($name:literal),*) => {
             [$((
                 $name,
-                &include_bytes!(concat!("../circom/", $name, ".r1cs"))[..],
-                &include_bytes!(concat!("../circom/", $name, ".wtns"))[..],
+                &include_bytes!(concat!("../../circom/", $name, ".r1cs"))[..],
+                &include_bytes!(concat!("../../circom/", $name, ".wtns"))[..],
             )),*]
         };
     }

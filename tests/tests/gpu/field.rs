@@ -1,10 +1,7 @@
 //! Cases from the field on a device: what goes wrong after hours, without memory, with hidden devices, and when proofs are given
-//! up. About 45 s on an H200, of which the soak takes 15 s. Faults of the device itself are in `gpu_faults.rs`.
+//! up. About 45 s on an H200, of which the soak takes 15 s. Faults of the device itself are in `faults.rs`.
 //!
 //! Without a device a test says `skipped: no CUDA device`, which is not the same as having passed.
-#![cfg(feature = "cuda")]
-
-mod gpu_support;
 
 use std::alloc::Layout;
 use std::io::Write;
@@ -34,7 +31,7 @@ use prover_cuda::slot::{workspace_bytes, Assignment, Shape, Slot, Views};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{OsRng, SeedableRng};
 
-use gpu_support::{alone, config, device, device_with, on_device};
+use super::support::{alone, config, device, device_with, on_device};
 
 const MIB: u64 = 1 << 20;
 
@@ -504,7 +501,7 @@ fn with_what_is_shown() {
 /// Field case 44: hidden devices are no devices, and a device by its UUID is that device. About 10 s.
 #[test]
 fn case_44_cuda_visible_devices() {
-    const NAME: &str = "case_44_cuda_visible_devices";
+    const NAME: &str = "field::case_44_cuda_visible_devices";
     const VARIABLE: &str = "CUDA_VISIBLE_DEVICES";
     if is_child() {
         return with_what_is_shown();

@@ -1,9 +1,6 @@
 //! Proofs of a device are upstream's, byte for byte. Runs where there is a device; elsewhere every test says that it is skipped.
 //!
 //! `GPU_MAX_LOG` raises the largest domain from 2^14.
-#![cfg(feature = "cuda")]
-
-mod gpu_support;
 
 use bellperson::groth16::{create_random_proof, prepare_verifying_key, verify_proof};
 use blstrs::Scalar;
@@ -13,7 +10,7 @@ use pinprover_tests::circuits::{RandomR1cs, Squarings};
 use pinprover_tests::oracle::{assert_same, blinding, bytes, upstream_proof};
 use rand_core::OsRng;
 
-use gpu_support::{device, device_with, key, max_log, on_device, Device};
+use super::support::{device, device_with, key, max_log, on_device, Device};
 
 impl Device {
     /// All proofs so far were made on the device, in page-locked memory.

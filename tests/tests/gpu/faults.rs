@@ -1,9 +1,6 @@
 //! A device that fails: at each of its calls in turn, for once and for good, and with a wrong answer. Always an error and never
 //! an abort, nothing is lost, and the next proof is right. The CUDA calls of the kernels' library fail on purpose
 //! ([`prover_core::prover::fault`]); those of the memory's driver do in `cuda_hostile.rs`.
-#![cfg(feature = "cuda")]
-
-mod gpu_support;
 
 use std::sync::OnceLock;
 
@@ -15,7 +12,7 @@ use prover_core::prover::fault::{calls, flip_bit_of_next_sum, Fault};
 use prover_core::{ProveError, Proven, ProverChoice};
 use rand_core::OsRng;
 
-use gpu_support::{device, device_with, key, on_device, Device};
+use super::support::{device, device_with, key, on_device, Device};
 
 /// CUDA's numbers: no memory, and two after which a context is of no more use.
 const OUT_OF_MEMORY: i32 = 2;
