@@ -29,7 +29,7 @@ pub enum Error {
     /// The environment or a settings file makes no sense, or asks for what this machine does not have.
     #[error("{0}")]
     Configuration(String),
-    /// A device was asked for, and there is none.
+    /// A device was asked for, and there is none, or it failed.
     #[error("{0}")]
     NoDevice(String),
     /// The memory could not be had.
@@ -92,7 +92,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The process's exit code: 1 failure, 2 usage, 3 configuration, 4 no device, 5 memory, 6 proof does not
+    /// The process's exit code: 1 failure, 2 usage, 3 configuration, 4 no device or a device that failed, 5 memory, 6 proof does not
     /// verify.
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -10,6 +10,7 @@ use bellperson::groth16::{self, Parameters, Proof};
 use bellperson::{Circuit, SynthesisError};
 use blstrs::{Bls12, Scalar};
 use ff::Field;
+use prover_core::cuda::{devices, select, DeviceSelector};
 use prover_core::memory::pool::Exhaustion;
 use prover_core::size::format_size;
 use prover_core::{Config, Guard, Hints, InitError, ProofReport, ProveError, Proven, ProverChoice};
@@ -45,16 +46,35 @@ pub struct MemoryOptions {
 }
 
 /// Where proofs are computed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ProverOptions {
     /// On the device or on the CPU.
     pub backend: ProverBackend,
-    /// The device's number.
-    pub device: u32,
+    /// The devices to use; none: all there are.
+    pub devices: Vec<DeviceSelector>,
     /// The most memory of the device to use, in bytes; `None`: what is free.
     pub device_memory: Option<u64>,
     /// The CPU may not stand in for the device.
     pub no_cpu_fallback: bool,
+}
+
+impl ProverOptions {
+    /// The number of the first device to use, for what uses one alone.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if it is named by a UUID that no device has.
+    pub fn first_device(&self) -> Result<u32, Error> {
+        match self.devices.first() {
+            None => Ok(0),
+            Some(DeviceSelector::Ordinal(ordinal)) => Ok(*ordinal),
+            Some(wanted) => {
+                let none = |error: &dyn std::fmt::Display| Error::NoDevice(error.to_string());
+                let known = devices().map_err(|error| none(&error))?;
+                let chosen = select(std::slice::from_ref(wanted), &known).map_err(|error| none(&error))?;
+                Ok(chosen.first().map_or(0, |device| u32::try_from(device.ordinal).unwrap_or(u32::MAX)))
+            }
+        }
+    }
 }
 
 /// On the device or on the CPU.
@@ -208,7 +228,7 @@ impl Session {
         }));
         let guard = prover_core::init(config).map_err(|e| match e {
             InitError::Device { ref cause, .. } if cause.is_absence() => Error::NoDevice(e.to_string()),
-            InitError::Gpu { .. } => Error::NoDevice(e.to_string()),
+            InitError::Gpu { .. } | InitError::Devices(_) => Error::NoDevice(e.to_string()),
             e => Error::Configuration(e.to_string()),
         })?;
         Ok(Self { guard, key_bytes })
@@ -245,6 +265,7 @@ fn prove_error(error: ProveError) -> Error {
         ProveError::Synthesis(SynthesisError::IoError(e)) if e.kind() == ErrorKind::OutOfMemory => {
             Error::Memory(e.to_string())
         }
+        e if e.is_device_failure() => Error::NoDevice(e.to_string()),
         ProveError::Synthesis(e) => Error::synthesis("prove")(e),
         e => Error::Input(e.to_string()),
     }
@@ -289,7 +310,7 @@ impl MemoryOptions {
             ProverBackend::Gpu => ProverChoice::Gpu,
             ProverBackend::Cpu => ProverChoice::Cpu,
         };
-        config.devices = vec![prover_core::cuda::DeviceSelector::Ordinal(self.prover.device)];
+        config.devices = self.prover.devices.clone();
         config.device_memory_max = self.prover.device_memory;
         config.cpu_fallback = !self.prover.no_cpu_fallback;
         config

@@ -63,7 +63,7 @@ impl H2d {
             return Err(Error::Usage(format!("--copying {threads}: at most {MOST_COPYING}")));
         }
         let plan = Plan {
-            device: context.options.prover().device as usize,
+            device: context.options.prover().first_device()? as usize,
             sizes: self.sizes.clone(),
             vectors: self.vectors,
             copying: self.copying.clone(),

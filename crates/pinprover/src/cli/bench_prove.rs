@@ -153,9 +153,12 @@ impl BenchProve {
                 continue;
             }
             let peer = match peer.take() {
-                Some(program) => {
-                    Some(self.peer.start(program, &work, context.options.prover().device, progress)?)
-                }
+                Some(program) => Some(self.peer.start(
+                    program,
+                    &work,
+                    context.options.prover().first_device()?,
+                    progress,
+                )?),
                 None => None,
             };
             let session = open(prover, context)?;
@@ -281,7 +284,7 @@ fn make_key(
     let make = || circuit.circuit::<Scalar>();
     #[cfg(feature = "cuda")]
     if on_device {
-        let device = prover_core::cuda::DeviceSelector::Ordinal(context.options.prover().device);
+        let device = prover_core::cuda::DeviceSelector::Ordinal(context.options.prover().first_device()?);
         match prover_core::prover::GpuFixedBase::new(&device) {
             Ok(device) => return keys::generate_with("make a key", make, shape, &mut OsRng, &device),
             Err(why) => tracing::info!(%why, "keys are made on the CPU"),

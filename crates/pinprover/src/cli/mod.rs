@@ -44,9 +44,11 @@ const INVALID: u8 = 6;
 /// Groth16 proofs over BLS12-381, with the proving vectors in pooled or page-locked memory.
 #[derive(Debug, Parser)]
 #[command(name = "pinprover", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 configuration, 4 no device, 5 memory, \
+#[command(
+    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 configuration, 4 no device or it failed, 5 memory, \
                         6 proof does not verify.\n\
-                        Results go to standard output, logs (RUST_LOG) to standard error.")]
+                        Results go to standard output, logs (RUST_LOG) to standard error."
+)]
 struct Cli {
     #[command(flatten)]
     options: GlobalOptions,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use prover_core::cuda::DeviceSelector;
 use prover_core::size::parse_size;
 
 use crate::circuits::parse_count;
@@ -78,9 +79,10 @@ pub(super) struct GlobalOptions {
     #[arg(help_heading = "Work")]
     backend: ProverBackend,
 
-    /// The CUDA device, as the driver numbers those it shows
-    #[arg(long, global = true, value_name = "N", default_value_t = 0, help_heading = "Work")]
-    device: u32,
+    /// The CUDA devices, by the numbers or UUIDs that nvidia-smi -L shows, for instance 0,2 [default: all]
+    #[arg(long, global = true, visible_alias = "device", value_name = "LIST", value_delimiter = ',')]
+    #[arg(help_heading = "Work")]
+    devices: Vec<DeviceSelector>,
 
     /// The most memory of the device to use; a key that does not fit is streamed [default: what is free]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = "Work")]
@@ -120,7 +122,7 @@ impl GlobalOptions {
     pub(super) fn prover(&self) -> ProverOptions {
         ProverOptions {
             backend: self.backend,
-            device: self.device,
+            devices: self.devices.clone(),
             device_memory: self.device_memory_max,
             no_cpu_fallback: self.no_cpu_fallback,
         }

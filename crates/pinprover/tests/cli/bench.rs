@@ -213,3 +213,21 @@ fn an_interrupted_wait_for_a_peer_leaves_no_file() {
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     assert_eq!(std::fs::read_dir(&files).unwrap().count(), 0);
 }
+
+/// Field cases 4 and 44: what names no device is told before anything is done.
+#[test]
+fn devices_are_named_by_number_or_uuid() {
+    for bad in ["x", "-1", "0,", "0,GPU"] {
+        let run =
+            Run::from(command(["demo", "--constraints=100", &format!("--devices={bad}")]).output().unwrap());
+        assert!(run.code == 2 && run.stderr.contains("--devices"), "{run:?}");
+    }
+    // Whatever there is, with all of it hidden there is none of these.
+    for (devices, backend) in
+        [("7", "gpu"), ("GPU-00000000-0000-0000-0000-000000000000", "gpu"), ("0,1", "gpu")]
+    {
+        let mut command = command(["demo", "--constraints=100", "--devices", devices, "--backend", backend]);
+        let hidden = command.env("CUDA_VISIBLE_DEVICES", "");
+        Run::from(hidden.output().unwrap()).expect_error(4, &["no"]);
+    }
+}
