@@ -86,6 +86,9 @@ pub enum Error {
         /// The prover whose proof is another one.
         other: String,
     },
+    /// The user ended it.
+    #[error("interrupted: {0}")]
+    Interrupted(String),
     /// The process that is measured against did not do its part.
     #[error("{0}")]
     Peer(#[from] PeerError),
@@ -93,7 +96,7 @@ pub enum Error {
 
 impl Error {
     /// The process's exit code: 1 failure, 2 usage, 3 configuration, 4 no device or a device that failed, 5 memory, 6 proof does not
-    /// verify.
+    /// verify, 130 interrupted.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Size { .. } => 2,
@@ -102,6 +105,7 @@ impl Error {
             Self::Memory(_) => 5,
             Self::Io { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory => 5,
             Self::SelfCheck(_) | Self::Invalid { .. } => 6,
+            Self::Interrupted(_) => crate::signals::INTERRUPTED,
             Self::Io { .. }
             | Self::Input(_)
             | Self::KeyMismatch { .. }
@@ -127,6 +131,7 @@ impl Error {
             Self::SelfCheck(_) => "self-check",
             Self::Invalid { .. } => "invalid",
             Self::ProofsDiffer { .. } => "proofs-differ",
+            Self::Interrupted(_) => "interrupted",
             Self::Peer(_) => "peer",
         }
     }

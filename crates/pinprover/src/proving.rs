@@ -216,6 +216,11 @@ impl Session {
         Ok(proven)
     }
 
+    /// What runs below, for whoever makes many proofs at a time.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
     fn with(memory: &MemoryOptions, mut config: Config) -> Result<Self, Error> {
         if let Some(path) = &memory.hints {
             check_hints(path)?;
@@ -260,7 +265,8 @@ fn loading(done: u64, all: u64) -> String {
     format!("loading the key to the device, {done_size} of {all_size} {}", ui::part(done, all))
 }
 
-fn prove_error(error: ProveError) -> Error {
+/// A failed proof as the tool's error.
+pub(crate) fn prove_error(error: ProveError) -> Error {
     match error {
         ProveError::Synthesis(SynthesisError::IoError(e)) if e.kind() == ErrorKind::OutOfMemory => {
             Error::Memory(e.to_string())

@@ -3,17 +3,24 @@
 //! A list of the files and folders that exist only while a command runs. On SIGINT, SIGTERM and SIGHUP a thread removes them
 //! and exits with 130. Whoever publishes results holds the list's lock while doing so: the interruption then
 //! comes before or after, never between two renames that belong together.
+//!
+//! A command that can end by itself when it is interrupted watches for that: the first signal is then only told to it, the
+//! second ends the process as above.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
 
 static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
+/// Set by the first signal, if somebody watches for it.
+static WATCHED: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
+
 /// The exit code of an interrupted process, as shells have it for SIGINT.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Installs the handler. Once a process.
 ///
@@ -22,17 +29,9 @@ const INTERRUPTED: i32 = 130;
 pub fn install() -> Result<(), Error> {
     let ignored = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].map(|signal| (signal, is_ignored(signal)));
     ctrlc::set_handler(|| {
-        let paths = lock();
-        for path in paths.iter() {
-            // Nothing is left to tell if it fails.
-            let _ = std::fs::remove_file(path);
+        if !told() {
+            leave();
         }
-        // Folders, once they are empty: a folder comes before what is in it.
-        for path in paths.iter().rev() {
-            let _ = std::fs::remove_dir(path);
-        }
-        // With the lock held: nobody makes another one now.
-        std::process::exit(INTERRUPTED);
     })
     .map_err(|e| Error::Configuration(format!("cannot install the signal handler: {e}")))?;
     // What the parent had us ignore stays ignored: `nohup` counts on it.
@@ -41,6 +40,51 @@ pub fn install() -> Result<(), Error> {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     Ok(())
+}
+
+/// Tells whoever watches; `false` if nobody does, or if it was told before.
+fn told() -> bool {
+    let watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    watched.as_ref().is_some_and(|flag| !flag.swap(true, Ordering::Relaxed))
+}
+
+/// Ends the process as an interruption does, threads that run or not.
+pub(crate) fn leave() -> ! {
+    let paths = lock();
+    for path in paths.iter() {
+        // Nothing is left to tell if it fails.
+        let _ = std::fs::remove_file(path);
+    }
+    // Folders, once they are empty: a folder comes before what is in it.
+    for path in paths.iter().rev() {
+        let _ = std::fs::remove_dir(path);
+    }
+    // With the lock held: nobody makes another one now.
+    std::process::exit(INTERRUPTED.into());
+}
+
+/// While it is there, the first interruption is told to it and does nothing else.
+#[derive(Debug)]
+pub(crate) struct Interruption(Arc<AtomicBool>);
+
+impl Interruption {
+    /// Watches from now on. One at a time in a process.
+    pub(crate) fn watch() -> Self {
+        let flag = Arc::new(AtomicBool::new(false));
+        *WATCHED.lock().unwrap_or_else(PoisonError::into_inner) = Some(flag.clone());
+        Self(flag)
+    }
+
+    /// Whether there was one.
+    pub(crate) fn requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Interruption {
+    fn drop(&mut self) {
+        *WATCHED.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 fn is_ignored(signal: libc::c_int) -> bool {

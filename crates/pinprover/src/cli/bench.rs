@@ -28,6 +28,7 @@ pub(super) enum Bench {
     #[command(name = "h2d")]
     H2d(super::bench_h2d::H2d),
     Prove(super::bench_prove::BenchProve),
+    Pipeline(super::bench_pipeline::Pipeline),
     #[command(hide = true)]
     Peak(PeakOf),
 }
@@ -111,6 +112,7 @@ impl Bench {
             Self::Cpu(command) => command.run(context),
             Self::H2d(command) => command.run(context),
             Self::Prove(command) => command.run(context),
+            Self::Pipeline(command) => command.run(context),
             Self::Peak(command) => command.run(context),
         }
     }

@@ -275,7 +275,7 @@ impl Work {
 }
 
 /// On the device, if proofs are made there.
-fn make_key(
+pub(super) fn make_key(
     circuit: &BuiltIn,
     shape: &Shape,
     on_device: bool,

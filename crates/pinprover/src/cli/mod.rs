@@ -8,6 +8,7 @@
 //! | `demo` | everything on a built-in circuit |
 //! | `bench` | our prover against upstream's |
 //! | `bench_h2d` | uploads to a device |
+//! | `bench_pipeline` | many proofs at a time |
 //! | `bench_prove`, `bench_prove_peer`, `bench_prove_table` | proofs of one shape over a list of sizes |
 //!
 //! Each command is a clap struct with a `run`. It prints its result and returns an `Outcome`, or an
@@ -15,6 +16,7 @@
 
 mod bench;
 mod bench_h2d;
+mod bench_pipeline;
 mod bench_prove;
 mod bench_prove_peer;
 mod bench_prove_table;
@@ -74,6 +76,8 @@ enum Outcome {
     Done,
     /// A proof was checked, and does not verify.
     Invalid,
+    /// Part of it failed, which the result tells; with the exit code of the first failure.
+    Failed(u8),
 }
 
 /// Runs the tool on a command line, the program's name first, and returns the exit code.
@@ -91,6 +95,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match ended {
         Ok(Ok(Outcome::Done)) => ExitCode::SUCCESS,
         Ok(Ok(Outcome::Invalid)) => ExitCode::from(INVALID),
+        Ok(Ok(Outcome::Failed(code))) => ExitCode::from(code),
         Ok(Err(e)) => {
             ui.failure(&e);
             ExitCode::from(e.exit_code())
