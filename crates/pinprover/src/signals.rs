@@ -75,6 +75,15 @@ impl Interruption {
         Self(flag)
     }
 
+    /// Does something that an interruption may end at once, as if nobody watched.
+    pub(crate) fn paused<T>(&self, work: impl FnOnce() -> T) -> T {
+        let watch = |flag| *WATCHED.lock().unwrap_or_else(PoisonError::into_inner) = flag;
+        watch(None);
+        let done = work();
+        watch(Some(self.0.clone()));
+        done
+    }
+
     /// Whether there was one.
     pub(crate) fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)

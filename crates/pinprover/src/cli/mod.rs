@@ -5,6 +5,7 @@
 //! | `options`, `circuit` | options that commands share |
 //! | `report` | what a proof took, for people and for programs |
 //! | `setup`, `prove`, `verify`, `export` | circom circuits |
+//! | `prove_batch` | many proofs of circom circuits, as a file lists them |
 //! | `demo` | everything on a built-in circuit |
 //! | `bench` | our prover against upstream's |
 //! | `bench_h2d` | uploads to a device |
@@ -25,6 +26,7 @@ mod demo;
 mod export;
 mod options;
 mod prove;
+mod prove_batch;
 mod report;
 mod setup;
 mod verify;
