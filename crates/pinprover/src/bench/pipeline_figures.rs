@@ -136,7 +136,7 @@ pub struct ResidentFigures {
     pub budget_used_peak: u64,
     /// What the peak rose above `before`, over the budget's peak. The device's driver has memory of its own, too.
     pub rise_over_budget: Option<f64>,
-    /// What the peak rose above `warm` and the budget above its own figure then, the one less the other.
+    /// The most that resident memory rose after the warm-up, less what the budget's figure rose, at any moment.
     pub uncounted_rise: Option<i64>,
 }
 
@@ -255,12 +255,6 @@ impl ResidentFigures {
     fn new(before: &Before, ended: &Ended) -> Self {
         let used = ended.samples.budget_used_peak;
         let rise = ended.resident_peak.zip(before.resident).map(|(peak, before)| peak.saturating_sub(before));
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let above = |peak: u64, warm: u64| signed(peak) - signed(warm);
-        let uncounted = ended
-            .resident_peak
-            .zip(ended.resident_warm)
-            .map(|(peak, warm)| above(peak, warm) - above(used, ended.budget_warm));
         Self {
             before: before.resident,
             warm: ended.resident_warm,
@@ -268,7 +262,7 @@ impl ResidentFigures {
             budget_used_warm: ended.budget_warm,
             budget_used_peak: used,
             rise_over_budget: rise.filter(|_| used > 0).map(|rise| rise as f64 / used as f64),
-            uncounted_rise: uncounted,
+            uncounted_rise: ended.samples.uncounted_rise,
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Samples {
     pub mapped_peak: u64,
     /// The most bytes of this process that were resident.
     pub resident_peak: Option<u64>,
+    /// The most that resident memory rose above the first look, less what the budget's figure rose.
+    pub uncounted_rise: Option<i64>,
     /// Bytes that the pool had mapped and nobody had asked for, idle ones among them: the mean share.
     pub unasked_share: Option<f64>,
     /// Bytes of blocks in use that their holders had not asked for: the mean share.
@@ -35,6 +37,8 @@ pub struct Samples {
 #[derive(Default)]
 struct Sums {
     seen: Samples,
+    /// Resident memory less what the budget had given out, at the first look.
+    uncounted: Option<i64>,
     mapped: u128,
     in_use: u128,
     requested: u128,
@@ -44,8 +48,15 @@ impl Sums {
     fn look(&mut self, pool: Option<&Pool>, budget: &MemoryBudget) {
         let seen = &mut self.seen;
         seen.samples += 1;
-        seen.budget_used_peak = seen.budget_used_peak.max(budget.used());
-        seen.resident_peak = seen.resident_peak.max(meter::resident());
+        let (used, resident) = (budget.used(), meter::resident());
+        seen.budget_used_peak = seen.budget_used_peak.max(used);
+        seen.resident_peak = seen.resident_peak.max(resident);
+        if let Some(resident) = resident {
+            let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+            let uncounted = signed(resident) - signed(used);
+            let first = *self.uncounted.get_or_insert(uncounted);
+            seen.uncounted_rise = seen.uncounted_rise.max(Some(uncounted - first));
+        }
         let Some(stats) = pool.map(Pool::stats) else { return };
         seen.mapped_peak = seen.mapped_peak.max(stats.mapped_bytes);
         let in_use = stats.out_bytes + stats.in_flight_bytes;
@@ -107,19 +118,20 @@ mod tests {
         let budget = MemoryBudget::new(1 << 30);
         let pool = Pool::new(Heap::default(), budget.clone(), PoolConfig::default());
         let set = |bytes: usize| [Layout::from_size_align(bytes, 8).unwrap(); 4];
-        // A set of 4 * 1 MiB lies idle, one of 4 * 3 MiB is out, of which all was asked for.
+        // A set of 4 * 1 MiB lies idle, one of 4 * 3 MiB is out, in pages of 2 MiB.
         let idle = pool.check_out(&set(1 << 20)).unwrap();
         let out = pool.check_out(&set(3 << 20)).unwrap();
         drop(idle);
         let mut sums = Sums::default();
         sums.look(Some(&pool), &budget);
         let stats = pool.stats();
-        assert_eq!((stats.idle_bytes, stats.out_bytes), (4 << 20, 12 << 20), "{stats:?}");
+        assert_eq!((stats.idle_bytes, stats.out_bytes), (4 << 20, 16 << 20), "{stats:?}");
         drop(out);
         sums.look(Some(&pool), &budget);
         let seen = sums.finish();
-        assert_eq!((seen.samples, seen.mapped_peak, seen.budget_used_peak), (2, 16 << 20, 16 << 20));
-        assert_eq!((seen.unasked_share, seen.waste_share), (Some(0.25), Some(0.0)));
+        assert_eq!((seen.samples, seen.mapped_peak, seen.budget_used_peak), (2, 20 << 20, 20 << 20));
+        assert!(seen.uncounted_rise >= Some(0), "{seen:?}");
+        assert_eq!((seen.unasked_share, seen.waste_share), (Some(0.4), Some(0.25)));
 
         let mut none = Sums::default();
         none.look(None, &budget);

@@ -17,6 +17,10 @@ use crate::proving::{Blinding, Session};
 
 /// Prove that a witness satisfies a circom circuit, and check the proof before it is written; or a whole file of them
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "pinprover prove --r1cs <FILE> --wtns <FILE> --params <FILE> --proof <FILE> --public <FILE> [OPTIONS]\n       \
+                      pinprover prove --batch <FILE.jsonl> [--resume] [OPTIONS]"
+)]
 pub(super) struct Prove {
     /// The circuit, compiled with `circom --r1cs --prime bls12381`
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
