@@ -138,6 +138,24 @@ fn an_artificial_synthesis_takes_its_time() {
     }
 }
 
+/// Field case 34: seven sets would be in use, and there is memory for three of a MiB each.
+#[test]
+fn the_budget_says_how_many_circuits_are_in_memory() {
+    let arguments =
+        ["bench", "pipeline", "--backend=cpu", "--sizes=2^13", "--workers=6", "--ready-made", "--json"];
+    let tight = ["--jobs=2", "--circuits=5", "--memory=3MiB", "--on-exhausted=fail"];
+    let object = run(arguments.iter().chain(&tight)).expect(0).json();
+    let figures = &object["variants"][0];
+    check_figures(figures, 10, 3);
+    assert_eq!(figures["live_bytes_peak"], 3 << 20, "{figures}");
+    assert!(number(&figures["waited_memory_seconds"]) > 0.0, "{figures}");
+    assert_eq!(figures["resident"]["budget_used_peak"], 3 << 20, "{figures}");
+    // Not even one.
+    let none = ["--memory=1MiB", "--on-exhausted=fail", "--sizes=2^15"];
+    let none = run(["bench", "pipeline", "--backend=cpu"].iter().chain(&none));
+    none.expect_error(5, &["1048576", "--memory-budget"]);
+}
+
 #[test]
 fn a_pipeline_that_cannot_be_is_refused() {
     let refused = |more: &[&str], code: i32, part: &str| {

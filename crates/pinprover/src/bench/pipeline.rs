@@ -26,7 +26,7 @@ use crate::circuits::{BuiltIn, Instance};
 use crate::error::Error;
 use crate::meter;
 use crate::proving::{MemoryOptions, Session};
-use crate::running::{job_error, submit_error, Interrupted, Running};
+use crate::running::{job_error, submit_error, Interrupted, Running, POLL};
 use crate::signals::Interruption;
 use crate::ui::{self, Progress, Ui};
 
@@ -384,9 +384,16 @@ impl Run<'_> {
                     return Ok(());
                 }
                 let work = self.work_of(at / self.plan.circuits);
-                let begun = Instant::now();
+                let until = Instant::now() + self.plan.pace;
                 let made = work.on_heap().map_err(Stopped::Failed)?;
-                std::thread::sleep(self.plan.pace.saturating_sub(begun.elapsed()));
+                while let Some(left) =
+                    until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+                {
+                    if running.interrupted() {
+                        return Err(Stopped::Interrupted);
+                    }
+                    std::thread::sleep(left.min(POLL));
+                }
                 let copy = JobRequest::replicas(work.params.clone(), Arc::new(made), 1, Duration::ZERO);
                 let copy = copy.label(work.circuit.to_string());
                 let job = running.engine().submit(copy).map_err(|e| Stopped::Failed(submit_error(e)))?;
@@ -400,6 +407,8 @@ impl Run<'_> {
             }
         };
         std::thread::scope(|scope| {
+            // What cannot be had for one is not tried for the rest.
+            let work = || work().inspect_err(|_| next.store(all, Ordering::Relaxed));
             let threads: Vec<_> = (0..self.plan.workers.max(1)).map(|_| scope.spawn(work)).collect();
             let panicked = |_| Stopped::Failed(Error::Input("a synthesis panicked".to_owned()));
             threads.into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
