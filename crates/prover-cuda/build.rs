@@ -66,7 +66,10 @@ mod cuda {
         let mut tried = Vec::new();
         let mut candidates: Vec<(String, PathBuf)> = Vec::new();
         if let Some(path) = env::var_os("NVCC").filter(|v| !v.is_empty()) {
-            candidates.push(("NVCC".to_owned(), which(&path).unwrap_or_else(|| path.into())));
+            let path = which(&path).unwrap_or_else(|| path.into());
+            // Whoever names one does not mean another.
+            let named = format!("NVCC ({}), which is no file", path.display());
+            return if path.is_file() { Ok(path) } else { Err(named) };
         }
         for variable in ["CUDA_HOME", "CUDA_PATH"] {
             if let Some(home) = env::var_os(variable).filter(|v| !v.is_empty()) {

@@ -158,7 +158,7 @@ fn no_toolkit_at_all_is_answered_with_what_was_tried_and_what_to_do() {
     package.build(&[("NVCC", ""), ("CUDA_HOME", "")]).refuses(&["tried PATH, default"]);
     package
         .build(&[("NVCC", "/nowhere/nvcc")])
-        .refuses(&[&help[..], &["NVCC (/nowhere/nvcc)", DEFAULT]].concat());
+        .refuses(&[&help[..], &["tried NVCC (/nowhere/nvcc), which is no file"]].concat());
     package.build(&[("CUDA_HOME", "/nowhere")]).refuses(&["CUDA_HOME (/nowhere/bin/nvcc)"]);
     package.build(&[("CUDA_PATH", "/nowhere")]).refuses(&["CUDA_PATH (/nowhere/bin/nvcc)"]);
     // A folder is no program.

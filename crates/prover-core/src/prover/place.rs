@@ -113,9 +113,12 @@ impl Place {
             }
             std::thread::scope(|scope| {
                 let opening: Vec<_> =
-                    provers.iter().map(|prover| scope.spawn(|| prover.open().map(|_| ()))).collect();
+                    provers.iter().map(|prover| scope.spawn(|| prover.open().map(drop))).collect();
                 let mut opened = opening.into_iter().map(|thread| thread.join());
-                opened.try_for_each(|joined| joined.unwrap_or_else(|_| Err("opening it panicked".to_owned())))
+                opened.try_for_each(|joined| match joined {
+                    Ok(opened) => opened.map_err(|error| error.to_string()),
+                    Err(_) => Err("opening it panicked".to_owned()),
+                })
             })?;
         }
         let fleet = Fleet::new(provers.into_iter().map(|prover| prover as Arc<dyn ProofDevice>).collect());

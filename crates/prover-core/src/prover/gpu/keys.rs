@@ -209,10 +209,11 @@ impl Keys {
 
 fn out_of_memory(needed: u64, free: u64, total: u64) -> Error {
     let text = format!(
-        "device memory: {} more needed, {} of {} free; end other programs on the device, raise --device-memory-max, or prove with --backend cpu",
+        "device memory: {} more needed, {} of {} free beside {} that are left alone; end other programs on the device, raise --device-memory-max, or prove with --backend cpu",
         format_size(needed),
         format_size(free),
-        format_size(total)
+        format_size(total),
+        format_size(MARGIN)
     );
     Error::new(Kind::OutOfMemory, 0, text)
 }

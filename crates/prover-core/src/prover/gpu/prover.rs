@@ -1,6 +1,7 @@
 //! Proofs on a device: from assignments to the sums of their queries, and what happens when the device fails.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bellperson::groth16::native::{assemble, checked_vk, Phases, Proved, Sums};
@@ -30,7 +31,8 @@ const SLOTS: usize = 2;
 /// A device that proves. It is opened, and asked for known answers, when it is first needed.
 pub(in crate::prover) struct GpuProver {
     about: cuda::Device,
-    opened: OnceLock<Result<Device, String>>,
+    /// The device once it has answered, or why it is refused for good.
+    opened: Mutex<Option<Result<Device, String>>>,
     state: Mutex<State>,
     /// A slot came back, or the device failed.
     changed: Condvar,
@@ -56,11 +58,35 @@ struct Ready {
     took: Duration,
 }
 
-/// Why a slot is not ready.
-enum NotReady {
+/// Why there is no slot to prove in.
+pub(in crate::prover) enum NotReady {
+    /// The key's source failed.
     Source(SynthesisError),
+    /// Not now.
     Unable(String),
+    /// The device is refused, or has failed, for good.
     Lost(String),
+}
+
+impl NotReady {
+    /// What becomes of an assignment that was to be proved.
+    fn declines(self, assignment: ProvingAssignment<Scalar>) -> Declined {
+        let assignment = Box::new(assignment);
+        match self {
+            Self::Source(error) => error.into(),
+            Self::Unable(why) => Declined::Unable { assignment, why },
+            Self::Lost(why) => Declined::Lost { assignment: Some(assignment), why },
+        }
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(error) => error.fmt(f),
+            Self::Unable(why) | Self::Lost(why) => f.write_str(why),
+        }
+    }
 }
 
 impl GpuProver {
@@ -75,7 +101,7 @@ impl GpuProver {
             State { idle: Vec::new(), busy: 0, busy_bytes: 0, keys: Keys::new(memory_max), failure: None };
         Self {
             about,
-            opened: OnceLock::new(),
+            opened: Mutex::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
             pool,
@@ -83,12 +109,22 @@ impl GpuProver {
         }
     }
 
-    /// Opens the device and asks it for known answers, once.
+    /// Opens the device and asks it for known answers, once. A lack of memory is no answer: the next one may ask again.
     ///
     /// # Errors
-    /// Why it is refused, each time.
-    pub(in crate::prover) fn open(&self) -> Result<Device, String> {
-        self.opened.get_or_init(|| open(&self.about).map_err(|error| error.to_string())).clone()
+    /// Why it cannot be used now, or at all.
+    pub(in crate::prover) fn open(&self) -> Result<Device, NotReady> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = &*opened {
+            return opened.clone().map_err(NotReady::Lost);
+        }
+        let answer = open(&self.about);
+        if let Err(error) = &answer {
+            if error.kind == Kind::OutOfMemory {
+                return Err(NotReady::Unable(error.to_string()));
+            }
+        }
+        opened.insert(answer.map_err(|error| error.to_string())).clone().map_err(NotReady::Lost)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -217,7 +253,7 @@ impl ProofDevice for GpuProver {
         let Task { assignment, key: source, digest, r, s, given_back } = task;
         let device = match self.open() {
             Ok(device) => device,
-            Err(why) => return Err(Declined::Lost { assignment: Some(Box::new(assignment)), why }),
+            Err(not_ready) => return Err(not_ready.declines(assignment)),
         };
         let vk = checked_vk::<Bls12>(&assignment, source)?;
         let (shape, placement) = (assignment.shape(), assignment.placement());
@@ -225,13 +261,7 @@ impl ProofDevice for GpuProver {
         let id = KeyId { digest, counts: counts(sizes) };
         let Ready { slot, key, loaded, took: key_took } = match self.ready(device, id, sizes, source) {
             Ok(ready) => ready,
-            Err(NotReady::Source(error)) => return Err(error.into()),
-            Err(NotReady::Unable(why)) => {
-                return Err(Declined::Unable { assignment: Box::new(assignment), why });
-            }
-            Err(NotReady::Lost(why)) => {
-                return Err(Declined::Lost { assignment: Some(Box::new(assignment)), why });
-            }
+            Err(not_ready) => return Err(not_ready.declines(assignment)),
         };
         let (bytes, streamed) = (slot.workspace(), key.streamed_bytes());
 
@@ -239,11 +269,10 @@ impl ProofDevice for GpuProver {
         let mut uploading = match slot.begin(sizes, key, Held(assignment)) {
             Ok(uploading) => uploading,
             Err(Failed { error, value: (slot, Held(assignment)) }) => {
-                let (assignment, why) = (Box::new(assignment), error.to_string());
-                return Err(match self.give_back(Some(slot), bytes, Some(&error)) {
-                    Some(NotReady::Lost(why)) => Declined::Lost { assignment: Some(assignment), why },
-                    _ => Declined::Unable { assignment, why },
-                });
+                let refusal = self.give_back(Some(slot), bytes, Some(&error));
+                return Err(refusal
+                    .unwrap_or_else(|| NotReady::Unable(error.to_string()))
+                    .declines(assignment));
             }
         };
         let enqueued = uploading.run();
