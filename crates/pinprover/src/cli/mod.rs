@@ -50,7 +50,7 @@ const INVALID: u8 = 6;
 #[command(name = "pinprover", version, propagate_version = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 configuration, 4 no device or it failed, 5 memory, \
-                        6 proof does not verify.\n\
+                        6 proof does not verify, 130 interrupted.\n\
                         Results go to standard output, logs (RUST_LOG) to standard error."
 )]
 struct Cli {
