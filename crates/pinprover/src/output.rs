@@ -127,6 +127,10 @@ impl Output {
                 return Err(refuse("is not a regular file, so it cannot be replaced"))
             }
             Ok(_) => path.canonicalize().map_err(Error::io("find", path))?,
+            // It would be written under this name now, and through the link once its target is there.
+            Err(_) if fs::symlink_metadata(path).is_ok() => {
+                return Err(refuse("is a link to something that is not there"))
+            }
             Err(_) => path.to_owned(),
         };
         if target.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {

@@ -466,6 +466,40 @@ fn proofs_that_were_finished_before_a_kill_are_kept() {
     assert_eq!((&object["kept"], &object["proved"]), (&lines.into(), &0.into()));
 }
 
+/// What verifies may still be the proof of something else.
+#[test]
+fn a_proof_of_another_witness_is_not_kept() {
+    let mut batch = Batch::new(&["multiplier"]);
+    batch.add("multiplier", "multiplier", "multiplier", "out");
+    batch.run(&[]).expect(0);
+    assert_eq!(batch.run(&["--resume", "--json"]).expect(0).json()["kept"], 1);
+    let before = fs::read(batch.path("out.json")).unwrap();
+    // 3 x 5 = 15: the file ends with 1, the product and the factors, 32 bytes each.
+    let mut witness = fs::read(batch.path("multiplier.wtns")).unwrap();
+    let values = witness.len() - 4 * 32;
+    for (at, value) in [(1, 15), (2, 3), (3, 5)] {
+        let place = values + 32 * at;
+        witness[place..place + 32].fill(0);
+        witness[place] = value;
+    }
+    fs::write(batch.path("multiplier.wtns"), witness).unwrap();
+    let object = batch.run(&["--resume", "--json"]).expect(0).json();
+    assert_eq!((&object["kept"], &object["proved"]), (&0.into(), &1.into()));
+    batch.verify("multiplier", "out");
+    assert_ne!(fs::read(batch.path("out.json")).unwrap(), before);
+}
+
+#[test]
+fn a_link_to_nothing_is_no_output() {
+    let mut batch = Batch::new(&["multiplier"]);
+    batch.add("multiplier", "multiplier", "multiplier", "link");
+    batch.add("multiplier", "multiplier", "multiplier", "out");
+    std::os::unix::fs::symlink(batch.path("out.proof"), batch.path("link.proof")).unwrap();
+    let run = batch.run(&["--json"]).expect(2);
+    assert!(run.stderr.contains("line 1: ") && run.stderr.contains("link"), "{run:?}");
+    batch.verify("multiplier", "out");
+}
+
 #[test]
 fn an_interrupted_batch_keeps_what_it_has_and_says_how_to_go_on() {
     let (batch, lines) = many();

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::keys::{read_params, read_proof, write_proof};
 use crate::output::Outputs;
 use crate::proving::Session;
-use crate::running::{job_error, submit_error, Interrupted, Running};
+use crate::running::{job_error, submit_error, Interrupted, Running, POLL};
 use crate::signals::Interruption;
 use crate::ui::{self, Progress};
 
@@ -275,7 +275,7 @@ fn identity(path: &Path) -> PathBuf {
     }
 }
 
-/// Marks the lines whose proof is there and verifies with the public inputs beside it.
+/// Marks the lines whose proof is there, and verifies with the public inputs beside it, which are those of the line's witness.
 fn keep(lines: &mut [Line]) {
     // With the number of public inputs.
     let mut keys: HashMap<PathBuf, Option<(PreparedVerifyingKey<Bls12>, usize)>> = HashMap::new();
@@ -294,12 +294,17 @@ fn keep(lines: &mut [Line]) {
         let valid = || {
             let proof = read_proof(&entry.proof).ok()?;
             let public = json::read_public(&entry.public, *inputs).ok()?;
-            verify_proof(key, &proof, &public).ok()
+            let witness = Witness::read(&entry.wtns).ok()?;
+            let same = witness.values().get(1..=*inputs) == Some(&public[..]);
+            Some(same && verify_proof(key, &proof, &public).ok()?)
         };
         if valid() == Some(true) {
             line.state = State::Done(Status::Kept);
         } else {
-            tracing::warn!(line = line.number, "the proof that is there does not verify: it is made anew");
+            tracing::warn!(
+                line = line.number,
+                "the proof that is there is not this line's, or does not verify: it is made anew"
+            );
         }
     }
 }
@@ -326,8 +331,20 @@ impl Work<'_, '_> {
             return Ok(());
         };
         let what = format!("read {} and {}", first.r1cs.display(), first.params.display());
-        // A key may take minutes to read: an interruption ends that at once.
-        let read = || interruption.paused(|| read_group(&first, !self.batch.trust_params));
+        let checked = !self.batch.trust_params;
+        // A key may take minutes to read: proofs that are over meanwhile are written, and an interruption ends all at once.
+        let read = || {
+            interruption.paused(|| {
+                std::thread::scope(|scope| {
+                    let reading = scope.spawn(|| read_group(&first, checked));
+                    while !reading.is_finished() {
+                        self.settle_over();
+                        std::thread::sleep(POLL);
+                    }
+                    reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+            })
+        };
         match progress.step(&what, read).0 {
             Ok((circuit, params)) => {
                 for &at in group {
@@ -351,19 +368,22 @@ impl Work<'_, '_> {
         circuit: &CircomCircuit,
         params: &Arc<Parameters<Bls12>>,
     ) -> Result<(), Interrupted> {
-        while self.open.len() >= self.most {
-            let oldest = self.open.remove(0);
-            self.settle(oldest)?;
+        loop {
+            self.settle_over();
+            if self.running.interrupted() {
+                return Err(Interrupted);
+            }
+            if self.open.len() < self.most {
+                break;
+            }
+            // Whichever is over first makes room.
+            std::thread::sleep(POLL);
         }
         match self.submit(at, circuit, params) {
             Ok(open) => self.open.push(open),
             Err(error) => self.lines[at].fail(&error, self.context),
         }
-        self.settle_over();
         self.tell();
-        if self.running.interrupted() {
-            return Err(Interrupted);
-        }
         Ok(())
     }
 
@@ -404,15 +424,19 @@ impl Work<'_, '_> {
         }
     }
 
+    /// Writes all, each as soon as it is over.
     fn settle_all(&mut self) -> Result<(), Interrupted> {
-        while !self.open.is_empty() {
-            let oldest = self.open.remove(0);
-            self.settle(oldest)?;
-            // Those behind it may have overtaken it.
+        loop {
             self.settle_over();
             self.tell();
+            if self.open.is_empty() {
+                return Ok(());
+            }
+            if self.running.interrupted() {
+                return Err(Interrupted);
+            }
+            std::thread::sleep(POLL);
         }
-        Ok(())
     }
 
     /// Waits for a line and writes its proof.

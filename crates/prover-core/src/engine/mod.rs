@@ -36,6 +36,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bellperson::groth16::Shape;
 use bellperson::SynthesisError;
 
 use self::job::Ticket;
@@ -144,8 +145,13 @@ impl Engine {
             ticket.finish(Ok(Vec::new()));
         } else {
             let hint = identity_of(type_name, Some(&digest));
-            let info =
-                JobInfo { number, key, params, type_name, digest, hint, expected, ticket: ticket.clone() };
+            let largest = params.as_ref().map(|params| Shape {
+                constraints: params.h.len() + 1,
+                inputs: params.vk.ic.len(),
+                aux: params.l.len(),
+            });
+            let ticket = ticket.clone();
+            let info = JobInfo { number, key, params, type_name, digest, hint, expected, largest, ticket };
             queue.submit(Arc::new(info), circuits, priority, deadline);
         }
         drop(queue);
@@ -178,7 +184,7 @@ impl Engine {
 
     /// Takes no more jobs, and waits for those there are. Says whether all were over in time.
     pub fn drain(&self, timeout: Duration) -> bool {
-        self.shared.closed.store(true, Ordering::Relaxed);
+        self.shared.close();
         let until = Instant::now().checked_add(timeout);
         let mut queue = self.shared.lock();
         while !queue.is_idle() {
@@ -192,7 +198,7 @@ impl Engine {
 
     /// Takes no more jobs, and ends those there are with [`JobError::ShutDown`]. Stages that run end first, for nothing.
     pub fn cancel_all(&self) {
-        self.shared.closed.store(true, Ordering::Relaxed);
+        self.shared.close();
         let open = self.shared.lock().open_jobs();
         for number in open {
             self.shared.end(number, |job| JobError::ShutDown { job });
@@ -201,6 +207,8 @@ impl Engine {
 }
 
 impl Drop for Engine {
+    /// Waits for stages that run, also for one that waits for memory of the pool, as long as
+    /// [`Exhaustion::Wait`](crate::memory::pool::Exhaustion::Wait) says.
     fn drop(&mut self) {
         self.cancel_all();
         self.shared.stop();

@@ -37,6 +37,8 @@ pub(super) struct JobInfo {
     pub(super) digest: KeyDigest,
     pub(super) hint: HintKey,
     pub(super) expected: Option<Shape>,
+    /// The most that the key lets a circuit be.
+    pub(super) largest: Option<Shape>,
     pub(super) ticket: Arc<Ticket>,
 }
 
@@ -185,6 +187,8 @@ impl Queue {
         // The first that waits for memory: those behind it pass it only so often.
         let mut short: Option<(u64, Priority)> = None;
         let mut chosen = None;
+        // Asked once a walk: many jobs share few sizes.
+        let mut sizes: HashMap<&HintKey, Option<Shape>> = HashMap::new();
         for number in self.order.values() {
             let Some(job) = self.jobs.get(number).filter(|job| !job.pending.is_empty()) else { continue };
             if let Some((first, priority)) = short {
@@ -193,13 +197,15 @@ impl Queue {
                 }
             }
             let hint = &job.info.hint;
-            let expected = job.info.expected.or_else(|| known(hint));
-            let measuring = |live: &Live| live.measuring.as_ref() == Some(hint);
-            let need = match expected {
-                Some(shape) => bytes(shape),
-                // One at a time of those whose size nobody knows.
-                None if self.live.values().any(measuring) => continue,
-                None => 0,
+            let expected = job.info.expected.or_else(|| *sizes.entry(hint).or_insert_with(|| known(hint)));
+            let mut measured = self.live.values().filter_map(|live| live.measuring.as_ref());
+            let need = match (expected, job.info.largest) {
+                (Some(shape), _) => bytes(shape),
+                // Its size is found out by one circuit, in as much room as the key lets it take.
+                (None, Some(largest)) if measured.all(|other| other != hint) => bytes(largest),
+                // Nothing is known: it is the only one of its kind.
+                (None, None) if measured.next().is_none() => 0,
+                _ => continue,
             };
             // One is always let in: what does not fit then is for the pool's policy.
             if self.live.is_empty() || used.saturating_add(need) <= room.bytes {
@@ -275,10 +281,13 @@ impl Queue {
         Some(ready)
     }
 
-    pub(super) fn computed(&mut self, unchecked: Unchecked) {
-        if self.is_open(unchecked.info.number) {
-            self.unchecked.push_back(unchecked);
+    /// A proof is to be checked. It comes back if its job is over.
+    pub(super) fn computed(&mut self, unchecked: Unchecked) -> Option<Unchecked> {
+        if !self.is_open(unchecked.info.number) {
+            return Some(unchecked);
         }
+        self.unchecked.push_back(unchecked);
+        None
     }
 
     pub(super) fn next_unchecked(&mut self) -> Option<Unchecked> {
@@ -324,8 +333,16 @@ impl Queue {
                 dropped.push(Box::new(ready));
             }
         }
-        self.unchecked.retain(|unchecked| unchecked.info.number != number);
-        dropped.push(Box::new(std::mem::take(&mut job.pending)));
+        let (ended, others) = self.unchecked.drain(..).partition(|unchecked| unchecked.info.number == number);
+        self.unchecked = others;
+        let ended: VecDeque<Unchecked> = ended;
+        dropped.push(Box::new(ended));
+        // One by one: a circuit's drop may panic.
+        for (_, circuit) in std::mem::take(&mut job.pending) {
+            dropped.push(Box::new(circuit));
+        }
+        // With the key, if nobody else has it.
+        dropped.push(Box::new(job));
         dropped
     }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -200,9 +201,15 @@ pub(super) fn panic_text(payload: Box<dyn Any + Send>) -> String {
         (_, Some(text)) => text.clone(),
         _ => "a panic without a text".to_owned(),
     };
-    // The payload is anybody's type: its drop may panic, too.
-    if let Err(second) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(second);
-    }
+    discard(payload);
     text
+}
+
+/// Drops a value of somebody else's type, whose drop may panic: that must end no thread of ours.
+pub(super) fn discard<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        tracing::warn!("the drop of a circuit, a key or a panic panicked");
+        // Its drop is not to be trusted, either.
+        std::mem::forget(payload);
+    }
 }

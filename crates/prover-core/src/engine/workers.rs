@@ -15,7 +15,7 @@ use super::config::EngineConfig;
 use super::job::{JobError, JobName};
 use super::metrics::Metrics;
 use super::queue::{Begun, JobInfo, LiveId, Queue, Ready, Room, Unchecked};
-use super::request::panic_text;
+use super::request::{discard, panic_text};
 use super::timeline::{Span, Stage, Timeline};
 use crate::memory::backend::HUGE_PAGE;
 use crate::memory::pool::Pool;
@@ -89,7 +89,10 @@ impl Shared {
         let stats = self.pool.as_ref().map(Pool::stats);
         let mapped = stats.as_ref().map_or(0, |stats| stats.mapped_bytes + stats.changing_bytes);
         let lost = stats.as_ref().map_or(0, |stats| stats.quarantined_bytes);
-        let others = self.budget.used().saturating_sub(mapped);
+        let out = stats.as_ref().map_or(0, |stats| stats.out_bytes + stats.in_flight_bytes);
+        // What the pool lent to others than this engine is theirs until it comes back.
+        let lent = out.saturating_sub(self.lock().counts.live_bytes_now);
+        let others = self.budget.used().saturating_sub(mapped) + lent;
         let most = self.pool.as_ref().and_then(Pool::max_bytes).unwrap_or(u64::MAX);
         let bytes = most.min(self.budget.total().saturating_sub(others)).saturating_sub(lost);
         Room { bytes, sets: self.sets, overtakes: self.config.overtakes_max }
@@ -113,11 +116,11 @@ impl Shared {
     /// Ends a job, if it is not over.
     pub(super) fn end(&self, job: u64, why: impl FnOnce(JobName) -> JobError) {
         let dropped = self.lock().end(job, why);
-        // Assignments and circuits go without the lock: that takes time, and counts memory under it.
-        drop(dropped);
-        self.more.notify_all();
         self.less.notify_all();
         self.check.notify_all();
+        // Assignments and circuits go without the lock: that takes time, counts memory under it, and is anybody's code.
+        dropped.into_iter().for_each(discard);
+        self.more.notify_all();
     }
 
     /// Whether there is room for so many more circuits; an empty queue takes any number.
@@ -134,6 +137,13 @@ impl Shared {
     ) -> MutexGuard<'q, Queue> {
         let left = until.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
         self.less.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// No more jobs; who waits to submit one is told.
+    pub(super) fn close(&self) {
+        let _queue = self.lock();
+        self.closed.store(true, Ordering::Relaxed);
+        self.less.notify_all();
     }
 
     pub(super) fn submitted(&self) {
@@ -224,11 +234,28 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        for thread in self.0.drain(..) {
+        let this = std::thread::current().id();
+        // A circuit that owns the engine may drop it on one of these threads.
+        for thread in self.0.drain(..).filter(|thread| thread.thread().id() != this) {
             // Its own panics were caught: there is nothing to hear.
             let _ = thread.join();
         }
     }
+}
+
+/// One step of a thread for one circuit. What panics in spite of all care ends that circuit's job, not the thread.
+fn guarded(
+    shared: &Arc<Shared>,
+    info: Arc<JobInfo>,
+    circuit: usize,
+    stage: &'static str,
+    step: impl FnOnce(),
+) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(step)) {
+        shared.panicked(&info, circuit, stage, panic_text(payload));
+    }
+    // Perhaps the last that has the key.
+    discard(info);
 }
 
 fn synthesise(shared: &Arc<Shared>) {
@@ -254,7 +281,8 @@ fn synthesise(shared: &Arc<Shared>) {
         drop(queue);
         shared.less.notify_all();
         let live = LiveSet { shared: shared.clone(), id: begun.live };
-        synthesise_one(shared, begun, live);
+        let (info, circuit) = (begun.info.clone(), begun.index);
+        guarded(shared, info, circuit, "synthesis", || synthesise_one(shared, begun, live));
     }
 }
 
@@ -323,7 +351,8 @@ fn prove(shared: &Arc<Shared>) {
             queue = shared.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
         drop(queue);
-        prove_one(shared, ready);
+        let (info, circuit) = (ready.info.clone(), ready.index);
+        guarded(shared, info, circuit, "proof", || prove_one(shared, ready));
     }
 }
 
@@ -345,8 +374,10 @@ fn prove_one(shared: &Arc<Shared>, ready: Ready) {
         Some(device) => shared.timeline.record_device(info.number, index, device),
         None => shared.record(&info, index, Stage::Cpu, start),
     }
-    shared.lock().computed(Unchecked { info, index, computed, noted, expected, synthesis });
+    let late = shared.lock().computed(Unchecked { info, index, computed, noted, expected, synthesis });
     shared.check.notify_one();
+    // Without the lock: it may be the last that has the key.
+    drop(late);
 }
 
 fn check(shared: &Arc<Shared>) {
@@ -370,7 +401,8 @@ fn check(shared: &Arc<Shared>) {
             shared.expire(number);
         }
         if let Some(unchecked) = unchecked {
-            check_one(shared, unchecked);
+            let (info, circuit) = (unchecked.info.clone(), unchecked.index);
+            guarded(shared, info, circuit, "check", || check_one(shared, unchecked));
         }
     }
 }

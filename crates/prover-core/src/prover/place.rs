@@ -114,8 +114,9 @@ impl Place {
             std::thread::scope(|scope| {
                 let opening: Vec<_> =
                     provers.iter().map(|prover| scope.spawn(|| prover.open().map(drop))).collect();
-                let mut opened = opening.into_iter().map(|thread| thread.join());
-                opened.try_for_each(|joined| match joined {
+                // All of them, before the first error is told.
+                let opened: Vec<_> = opening.into_iter().map(|thread| thread.join()).collect();
+                opened.into_iter().try_for_each(|joined| match joined {
                     Ok(opened) => opened.map_err(|error| error.to_string()),
                     Err(_) => Err("opening it panicked".to_owned()),
                 })

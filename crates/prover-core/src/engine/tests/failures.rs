@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::support::{are_of, eventually, job, key, Act, Fault, Gate, Plan, Rig, Simulated, Squarings};
+use super::support::{are_of, eventually, job, key, Act, Bomb, Fault, Gate, Plan, Rig, Simulated, Squarings};
 use crate::engine::{JobError, JobHandle, JobRequest};
 use crate::prover::ProveError;
 
@@ -47,6 +47,42 @@ fn a_panic_in_a_synthesis() {
         };
         assert_eq!((text.as_str(), job.label.as_str()), ("the circuit of 2 panics", "the bad one"));
     }
+}
+
+/// A circuit is anybody's code, and so is its drop: no thread of the engine is lost to it.
+#[test]
+fn circuits_whose_drop_panics() {
+    let bombs = |xs: std::ops::Range<u64>| {
+        let circuit = |x| Squarings::new(x, COUNT).that(Act::Explodes(Bomb::default()));
+        JobRequest::new(key(COUNT), xs.map(circuit).collect::<Vec<_>>())
+    };
+    let gate = Arc::new(Gate::default());
+    let mut plan = Plan::default();
+    plan.engine.synthesis_workers = 1;
+    let rig = plan.over(&[]);
+    let holder = rig.submit(with(Act::Waits(gate.clone())));
+    gate.wait_for(1);
+    // Dropped before their synthesis: by the deadline, by a cancel, and by the engine's end.
+    let late = rig.submit(bombs(0..3).deadline(Instant::now() + Duration::from_millis(20)));
+    let cancelled = rig.submit(bombs(0..3));
+    cancelled.cancel();
+    assert!(matches!(late.wait(), Err(JobError::DeadlinePassed { .. })));
+    assert!(matches!(cancelled.wait(), Err(JobError::Cancelled { .. })));
+    gate.open();
+    holder.wait().expect("proofs");
+    // Dropped in their synthesis: it panics, and the job fails.
+    assert!(matches!(rig.submit(bombs(0..3)).wait(), Err(JobError::Panicked { stage: "synthesis", .. })));
+    all_verify(others(&rig));
+    let again = Arc::new(Gate::default());
+    let holder = rig.submit(with(Act::Waits(again.clone())));
+    again.wait_for(1);
+    let open = rig.submit(bombs(0..3));
+    rig.engine().cancel_all();
+    again.open();
+    for handle in [holder, open] {
+        assert!(matches!(handle.wait(), Err(JobError::ShutDown { .. })));
+    }
+    rig.stop();
 }
 
 #[test]

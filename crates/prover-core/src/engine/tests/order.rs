@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::support::{are_of, eventually, job, key, shape, Act, Gate, Plan, Simulated, Squarings};
 use crate::engine::{JobRequest, SubmitError};
+use crate::memory::pool::Exhaustion;
 use crate::memory::Priority;
 
 #[test]
@@ -116,11 +117,11 @@ fn a_burst_maps_no_more_than_is_used_at_a_time() {
 #[test]
 fn a_big_circuit_that_waits_for_memory_is_passed_only_so_often() {
     // Room for one big set, or some small ones.
-    let mut plan = Plan { budget: 3 << 20, ..Plan::default() };
+    let mut plan = Plan { budget: 768 << 10, ..Plan::default() };
     plan.engine.synthesis_workers = 2;
     plan.engine.overtakes_max = 3;
     let rig = plan.over(&[]);
-    let (small, big) = (30, (1 << 14) - 2);
+    let (small, big) = (30, (1 << 12) - 2);
     // So that the sizes are known.
     for count in [small, big] {
         rig.submit(job(count, [2]).expecting(shape(count))).wait().expect("a proof");
@@ -141,6 +142,29 @@ fn a_big_circuit_that_waits_for_memory_is_passed_only_so_often() {
     are_of(&holder.wait().expect("a proof"), big, [5]);
     are_of(&waiting.wait().expect("a proof"), big, [7]);
     are_of(&many.wait().expect("proofs"), small, 0..10);
+    rig.stop();
+}
+
+/// A key says how large its circuits can be: those of unknown size do not crowd the memory.
+#[test]
+fn circuits_of_unknown_size_are_let_in_by_what_their_keys_allow() {
+    // A set of 2^12 rows has 512 KiB. While they grow they need more, which the heap has.
+    let mut plan = Plan { budget: 1200 << 10, exhaustion: Exhaustion::Heap, ..Plan::default() };
+    plan.engine.synthesis_workers = 8;
+    let rig = plan.over(&[]);
+    let gate = Arc::new(Gate::default());
+    let counts = [0, 1, 2, 3].map(|i| (1 << 12) - 2 - i);
+    let jobs = counts.map(|count| {
+        rig.submit(JobRequest::new(key(count), [Squarings::new(2, count).that(Act::Waits(gate.clone()))]))
+    });
+    gate.wait_for(2);
+    std::thread::sleep(Duration::from_millis(150));
+    let summary = rig.engine().summary();
+    assert_eq!((summary.live, summary.pending), (2, 2), "{summary:?}");
+    gate.open();
+    for (job, count) in jobs.into_iter().zip(counts) {
+        are_of(&job.wait().expect("a proof"), count, [2]);
+    }
     rig.stop();
 }
 

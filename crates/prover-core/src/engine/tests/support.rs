@@ -44,6 +44,8 @@ pub(super) enum Act {
     Sleeps(Duration),
     /// Waits until it is let go.
     Waits(Arc<Gate>),
+    /// Panics when it is dropped, whether it was proved or not.
+    Explodes(#[expect(dead_code, reason = "it is there to be dropped")] Bomb),
 }
 
 impl Squarings {
@@ -68,7 +70,7 @@ impl Circuit<Scalar> for Squarings {
             Act::Fails => return Err(SynthesisError::AssignmentMissing),
             Act::Sleeps(time) => std::thread::sleep(*time),
             Act::Waits(gate) => gate.pass(),
-            Act::Nothing | Act::Lies => {}
+            Act::Nothing | Act::Lies | Act::Explodes(_) => {}
         }
         let mut value = Scalar::from(self.x);
         let mut variable = cs.alloc(|| "x", || Ok(value))?;
@@ -84,6 +86,16 @@ impl Circuit<Scalar> for Squarings {
             (value, variable) = (square, next);
         }
         Ok(())
+    }
+}
+
+/// Its last drop panics.
+#[derive(Clone, Default)]
+pub(super) struct Bomb(Arc<()>);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(Arc::strong_count(&self.0) > 1 || std::thread::panicking(), "the bomb explodes");
     }
 }
 

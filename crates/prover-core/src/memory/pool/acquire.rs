@@ -454,8 +454,13 @@ impl Inner {
                 Some(Err(panic)) => std::panic::resume_unwind(panic),
                 None => map(size),
             });
-            // All are waited for before the first error is told.
-            mapped.collect::<Vec<_>>().into_iter().collect()
+            // All are waited for. Those that were refused while others had the idle memory are asked for once more.
+            let mapped: Vec<_> = mapped.collect();
+            let again = |(mapped, size)| match mapped {
+                Err(AllocError::Refused { .. }) => map(size),
+                mapped => mapped,
+            };
+            mapped.into_iter().zip(sizes).map(again).collect()
         })
     }
 

@@ -94,9 +94,9 @@ impl Keys {
         self.keys.clear();
     }
 
-    /// Whether a key with this digest is on the device.
-    pub(super) fn holds(&self, digest: &KeyDigest) -> bool {
-        self.keys.iter().any(|(id, _)| id.digest == *digest)
+    /// The digests of the keys on the device.
+    pub(super) fn digests(&self) -> Vec<KeyDigest> {
+        self.keys.iter().map(|(id, _)| id.digest).collect()
     }
 
     /// The key, loaded if it is not there, and the slot's workspace made large enough for a proof with it. All sizes are

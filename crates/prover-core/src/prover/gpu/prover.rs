@@ -36,6 +36,8 @@ pub(in crate::prover) struct GpuProver {
     state: Mutex<State>,
     /// A slot came back, or the device failed.
     changed: Condvar,
+    /// The keys that are there, for who must not wait while one is loaded under the lock of `state`.
+    held: Mutex<(Vec<KeyDigest>, u64)>,
     pool: Option<Pool>,
     progress: Option<KeyProgress>,
 }
@@ -51,11 +53,49 @@ struct State {
 }
 
 /// A slot with its key, ready to begin.
-struct Ready {
+struct Ready<'p> {
+    busy: Busy<'p>,
     slot: Slot,
     key: Arc<Key>,
     loaded: bool,
     took: Duration,
+}
+
+/// That a slot is out. When it is dropped the slot is counted as back, also after a panic: others may wait for its memory.
+struct Busy<'p> {
+    prover: &'p GpuProver,
+    /// Of its workspace.
+    bytes: u64,
+}
+
+impl Busy<'_> {
+    /// The slot comes back; `None`: it was lost. What the error means, if there is one.
+    fn end(self, slot: Option<Slot>, error: Option<&Error>) -> Option<NotReady> {
+        let mut state = self.prover.lock();
+        state.idle.extend(slot);
+        error.map(|error| self.prover.refusal(&mut state, error))
+        // The lock goes before `self`, which takes it.
+    }
+
+    /// A step failed after the device got hold of the assignment, whose memory is not this proof's any more.
+    fn lost(self, slot: Option<Slot>, error: &Error) -> Declined {
+        let name = &self.prover.about.name;
+        match self.end(slot, Some(error)) {
+            // The next proof may do better: a lack of memory, say.
+            Some(NotReady::Unable(why)) => Declined::Failed(DeviceFailure::error(format!("{name}: {why}"))),
+            _ => Declined::Lost { assignment: None, why: error.to_string() },
+        }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut state = self.prover.lock();
+        state.busy -= 1;
+        state.busy_bytes -= self.bytes;
+        drop(state);
+        self.prover.changed.notify_all();
+    }
 }
 
 /// Why there is no slot to prove in.
@@ -104,6 +144,7 @@ impl GpuProver {
             opened: Mutex::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            held: Mutex::default(),
             pool,
             progress,
         }
@@ -138,7 +179,7 @@ impl GpuProver {
         id: KeyId,
         sizes: Shape,
         source: &dyn KeySource,
-    ) -> Result<Ready, NotReady> {
+    ) -> Result<Ready<'_>, NotReady> {
         let begun = Instant::now();
         let mut state = self.lock();
         loop {
@@ -149,11 +190,16 @@ impl GpuProver {
             let mut slot = slot.map_err(|error| self.refusal(&mut state, &error))?;
             let State { idle, busy, busy_bytes, keys, .. } = &mut *state;
             let others = Others { idle, busy: *busy > 0, busy_bytes: *busy_bytes };
-            match keys.get(&mut slot, others, id, sizes, source, self.progress.as_ref()) {
+            let got = keys.get(&mut slot, others, id, sizes, source, self.progress.as_ref());
+            self.publish(keys);
+            match got {
                 Ok((key, loaded)) => {
+                    let bytes = slot.workspace();
                     state.busy += 1;
-                    state.busy_bytes += slot.workspace();
-                    return Ok(Ready { slot, key, loaded, took: begun.elapsed() });
+                    state.busy_bytes += bytes;
+                    drop(state);
+                    let busy = Busy { prover: self, bytes };
+                    return Ok(Ready { busy, slot, key, loaded, took: begun.elapsed() });
                 }
                 Err(KeyError::Busy) => {
                     state.idle.push(slot);
@@ -186,31 +232,14 @@ impl GpuProver {
     fn fail(&self, state: &mut State, cause: &Error) {
         state.failure.get_or_insert_with(|| cause.to_string());
         state.keys.forget();
+        self.publish(&state.keys);
         state.idle.clear();
         self.changed.notify_all();
     }
 
-    /// A slot comes back, `bytes` of workspace with it; `None`: it was lost.
-    fn give_back(&self, slot: Option<Slot>, bytes: u64, error: Option<&Error>) -> Option<NotReady> {
-        let mut state = self.lock();
-        state.busy -= 1;
-        state.busy_bytes -= bytes;
-        state.idle.extend(slot);
-        let refusal = error.map(|error| self.refusal(&mut state, error));
-        self.changed.notify_all();
-        refusal
-    }
-
-    /// A step failed after the device got hold of the assignment, whose memory is not this proof's any more.
-    fn lost(&self, slot: Option<Slot>, bytes: u64, error: &Error) -> Declined {
-        let refusal = self.give_back(slot, bytes, Some(error));
-        match refusal {
-            // The next proof may do better: a lack of memory, say.
-            Some(NotReady::Unable(why)) => {
-                Declined::Failed(DeviceFailure::error(format!("{}: {why}", self.about.name)))
-            }
-            _ => Declined::Lost { assignment: None, why: error.to_string() },
-        }
+    /// Says which keys are there.
+    fn publish(&self, keys: &Keys) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = (keys.digests(), keys.bytes());
     }
 
     /// Memory that the device may still be reading is never reused.
@@ -241,11 +270,11 @@ impl ProofDevice for GpuProver {
     }
 
     fn holds(&self, key: &KeyDigest) -> bool {
-        self.lock().keys.holds(key)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).0.contains(key)
     }
 
     fn key_bytes(&self) -> u64 {
-        self.lock().keys.bytes()
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
     /// The assignment's memory goes back as soon as the device has read it.
@@ -259,17 +288,17 @@ impl ProofDevice for GpuProver {
         let (shape, placement) = (assignment.shape(), assignment.placement());
         let sizes = device_shape(&assignment);
         let id = KeyId { digest, counts: counts(sizes) };
-        let Ready { slot, key, loaded, took: key_took } = match self.ready(device, id, sizes, source) {
+        let Ready { busy, slot, key, loaded, took: key_took } = match self.ready(device, id, sizes, source) {
             Ok(ready) => ready,
             Err(not_ready) => return Err(not_ready.declines(assignment)),
         };
-        let (bytes, streamed) = (slot.workspace(), key.streamed_bytes());
+        let streamed = key.streamed_bytes();
 
         let begun = Instant::now();
         let mut uploading = match slot.begin(sizes, key, Held(assignment)) {
             Ok(uploading) => uploading,
             Err(Failed { error, value: (slot, Held(assignment)) }) => {
-                let refusal = self.give_back(Some(slot), bytes, Some(&error));
+                let refusal = busy.end(Some(slot), Some(&error));
                 return Err(refusal
                     .unwrap_or_else(|| NotReady::Unable(error.to_string()))
                     .declines(assignment));
@@ -287,19 +316,19 @@ impl ProofDevice for GpuProver {
             Err(Failed { error, value: Held(assignment) }) => {
                 self.quarantine(assignment, &error);
                 given_back();
-                return Err(self.lost(None, bytes, &error));
+                return Err(busy.lost(None, &error));
             }
         };
         if let Err(error) = enqueued {
             drop(computing);
-            return Err(self.lost(None, bytes, &error));
+            return Err(busy.lost(None, &error));
         }
         let (slot, sums) = computing.finish();
         let sums = match sums {
             Ok(sums) => sums,
-            Err(error) => return Err(self.lost(Some(slot), bytes, &error)),
+            Err(error) => return Err(busy.lost(Some(slot), &error)),
         };
-        self.give_back(Some(slot), bytes, None);
+        busy.end(Some(slot), None);
 
         let times = sums.times;
         let sums = Sums::<Bls12> {
