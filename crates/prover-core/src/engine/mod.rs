@@ -57,7 +57,7 @@ pub use self::timeline::DeviceTimes;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// As many circuits wait as may.
+    /// As many circuits wait as may, or others wait to submit theirs.
     #[error("{pending} circuits wait already, and {circuits} more are too many: at most {most} may wait (EngineConfig::pending_max)")]
     Full {
         /// The job.
@@ -125,14 +125,21 @@ impl Engine {
         let digest = vk_digest(request.key.vk(0)?);
         let circuits = request.circuits.len();
         let mut queue = shared.lock();
+        // Those who wait have their turns, so that a large job is not kept out by many small ones.
+        let turn = queue.take_turn();
         loop {
-            if shared.closed.load(Ordering::Relaxed) {
-                return Err(SubmitError::Closed);
-            }
-            if shared.has_room(&queue, circuits) {
-                break;
-            }
-            if until.is_some_and(|until| until <= Instant::now()) {
+            let closed = shared.closed.load(Ordering::Relaxed);
+            let late = || until.is_some_and(|until| until <= Instant::now());
+            let may = queue.is_turn(turn) && shared.has_room(&queue, circuits);
+            if closed || may || late() {
+                queue.end_turn(turn);
+                shared.next_turn();
+                if closed {
+                    return Err(SubmitError::Closed);
+                }
+                if may {
+                    break;
+                }
                 let (pending, most) = (queue.counts.pending_now, shared.config.pending_max);
                 return Err(SubmitError::Full { request: Box::new(request), pending, circuits, most });
             }

@@ -120,6 +120,9 @@ pub(super) struct Queue {
     live: HashMap<LiveId, Live>,
     numbers: u64,
     lives: u64,
+    /// Those who wait to submit, the first first.
+    submitters: VecDeque<u64>,
+    turns: u64,
     pub(super) counts: Counts,
 }
 
@@ -145,6 +148,23 @@ impl Queue {
     pub(super) fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
+    }
+
+    /// Joins those who wait to submit.
+    pub(super) fn take_turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.submitters.push_back(self.turns);
+        self.turns
+    }
+
+    /// Whether nobody came before.
+    pub(super) fn is_turn(&self, turn: u64) -> bool {
+        self.submitters.front() == Some(&turn)
+    }
+
+    /// Waits no more.
+    pub(super) fn end_turn(&mut self, turn: u64) {
+        self.submitters.retain(|other| *other != turn);
     }
 
     pub(super) fn submit(

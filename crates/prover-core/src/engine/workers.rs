@@ -129,6 +129,11 @@ impl Shared {
         pending == 0 || pending + circuits <= self.config.pending_max
     }
 
+    /// Lets the next one look who waits to submit.
+    pub(super) fn next_turn(&self) {
+        self.less.notify_all();
+    }
+
     /// Waits for a change that makes room in the queue, or makes it idle.
     pub(super) fn wait_less<'q>(
         &self,

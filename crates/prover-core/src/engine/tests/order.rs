@@ -198,6 +198,30 @@ fn whoever_submits_too_much_waits_or_is_told() {
     rig.stop();
 }
 
+#[test]
+fn a_large_job_has_its_turn_before_small_ones_that_came_later() {
+    let mut plan = Plan::default();
+    plan.engine.synthesis_workers = 1;
+    plan.engine.pending_max = 4;
+    let rig = plan.over(&[]);
+    let gate = Arc::new(Gate::default());
+    let holder = rig.submit(JobRequest::new(key(4), [Squarings::new(2, 4).that(Act::Waits(gate.clone()))]));
+    gate.wait_for(1);
+    let waits = rig.submit(job(4, [3]));
+    std::thread::scope(|scope| {
+        // More than may ever wait: it gets in when nothing does.
+        let large = scope.spawn(|| rig.submit(job(4, 0..9)).wait().expect("proofs").len());
+        eventually("it waits", || rig.engine().try_submit(job(4, [5])).is_err());
+        assert!(!large.is_finished());
+        gate.open();
+        assert_eq!(large.join().expect("no panic"), 9);
+    });
+    holder.wait().expect("a proof");
+    waits.wait().expect("a proof");
+    are_of(&rig.engine().try_submit(job(4, [6])).expect("there is room").wait().expect("a proof"), 4, [6]);
+    rig.stop();
+}
+
 /// Field case 37.
 #[test]
 fn jobs_of_many_parts_do_not_crawl_side_by_side() {
