@@ -17,7 +17,7 @@ use super::metrics::Metrics;
 use super::queue::{Begun, JobInfo, LiveId, Queue, Ready, Room, Unchecked};
 use super::request::{discard, panic_text};
 use super::timeline::{Span, Stage, Timeline};
-use crate::memory::backend::HUGE_PAGE;
+use crate::memory::backend::rounded;
 use crate::memory::pool::Pool;
 use crate::memory::MemoryBudget;
 use crate::prover::check::check_parameters;
@@ -107,8 +107,7 @@ impl Shared {
         let vector = |elements: usize| {
             let bytes = elements.saturating_mul(size_of::<Scalar>());
             // As the pool maps them.
-            let unit = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 4096 };
-            bytes.checked_next_multiple_of(unit).unwrap_or(usize::MAX) as u64
+            rounded(bytes).unwrap_or(usize::MAX) as u64
         };
         vector(rows).saturating_mul(3).saturating_add(vector(shape.aux))
     }
@@ -179,9 +178,22 @@ impl Shared {
         warn!(job = info.number, circuit, stage, text, "a circuit panicked: its job fails");
         self.end(info.number, |job| JobError::Panicked { job, circuit, stage, text });
     }
+}
 
-    fn record(&self, info: &JobInfo, circuit: usize, stage: Stage, begin: Instant) {
-        self.timeline.record(Span { stage, job: info.number, circuit, begin, end: Instant::now() });
+/// A span of the timeline, which ends when it is dropped, also by a panic.
+struct Recorded<'s> {
+    shared: &'s Shared,
+    info: &'s JobInfo,
+    circuit: usize,
+    stage: Stage,
+    begin: Instant,
+}
+
+impl Drop for Recorded<'_> {
+    fn drop(&mut self) {
+        let Self { stage, circuit, begin, .. } = *self;
+        let span = Span { stage, job: self.info.number, circuit, begin, end: Instant::now() };
+        self.shared.timeline.record(span);
     }
 }
 
@@ -248,7 +260,7 @@ impl Drop for Threads {
     }
 }
 
-/// One step of a thread for one circuit. What panics in spite of all care ends that circuit's job, not the thread.
+/// One step of a thread for one circuit. A panic, the circuit's or anybody's, ends that circuit's job, not the thread.
 fn guarded(
     shared: &Arc<Shared>,
     info: Arc<JobInfo>,
@@ -295,15 +307,14 @@ fn synthesise_one(shared: &Arc<Shared>, begun: Begun, live: LiveSet) {
     let Begun { info, index, circuit, expected, .. } = begun;
     let _span = info_span!("synthesis", job = info.number, circuit = index).entered();
     let start = Instant::now();
+    let recorded = Recorded { shared, info: &info, circuit: index, stage: Stage::Synthesis, begin: start };
     let options = shared.prover.options_for(expected);
-    let synthesis = circuit.synthesis;
-    let synthesised = catch_unwind(AssertUnwindSafe(|| synthesis(options)));
-    shared.record(&info, index, Stage::Synthesis, start);
+    let synthesised = (circuit.synthesis)(options);
+    drop(recorded);
     let took = start.elapsed();
     let mut assignment = match synthesised {
-        Ok(Ok(assignment)) => assignment,
-        Ok(Err(error)) => return shared.failed(&info, index, error),
-        Err(payload) => return shared.panicked(&info, index, "synthesis", panic_text(payload)),
+        Ok(assignment) => assignment,
+        Err(error) => return shared.failed(&info, index, error),
     };
     if let Some(params) = &info.params {
         if let Err(mismatch) = check_parameters(params, &assignment) {
@@ -368,16 +379,15 @@ fn prove_one(shared: &Arc<Shared>, ready: Ready) {
     let given_back = || live.given_back();
     let (key, digest) = (&*info.key, info.digest);
     let task = Task { assignment, key, digest, r, s, given_back: &given_back };
-    let computed = catch_unwind(AssertUnwindSafe(|| shared.prover.compute(task)));
+    let computed = shared.prover.compute(task);
     drop(live);
     let computed = match computed {
-        Ok(Ok(computed)) => computed,
-        Ok(Err(error)) => return shared.failed(&info, index, error),
-        Err(payload) => return shared.panicked(&info, index, "proof", panic_text(payload)),
+        Ok(computed) => computed,
+        Err(error) => return shared.failed(&info, index, error),
     };
     match &computed.device {
         Some(device) => shared.timeline.record_device(info.number, index, device),
-        None => shared.record(&info, index, Stage::Cpu, start),
+        None => drop(Recorded { shared, info: &info, circuit: index, stage: Stage::Cpu, begin: start }),
     }
     let late = shared.lock().computed(Unchecked { info, index, computed, noted, expected, synthesis });
     shared.check.notify_one();
@@ -423,23 +433,23 @@ impl Shared {
 fn check_one(shared: &Arc<Shared>, unchecked: Unchecked) {
     let Unchecked { info, index, computed, noted, expected, synthesis } = unchecked;
     let _span = info_span!("check", job = info.number, circuit = index).entered();
-    let start = Instant::now();
+    let begin = Instant::now();
+    let recorded = Recorded { shared, info: &info, circuit: index, stage: Stage::Check, begin };
     let finish = || -> Result<_, SynthesisError> {
         let vk = info.key.vk(noted.inputs_len())?;
         let about = About { circuit: info.type_name, vk, digest: info.digest, synthesis, expected };
         shared.prover.finish(&about, computed, noted)
     };
-    let finished = catch_unwind(AssertUnwindSafe(finish));
-    shared.record(&info, index, Stage::Check, start);
+    let finished = finish();
+    drop(recorded);
     match finished {
-        Ok(Ok(proven)) => {
+        Ok(proven) => {
             shared.metrics.record(&proven.report);
             if shared.lock().proved(info.number, index, proven) {
                 debug!(job = info.number, "job done");
                 shared.less.notify_all();
             }
         }
-        Ok(Err(error)) => shared.failed(&info, index, error),
-        Err(payload) => shared.panicked(&info, index, "check", panic_text(payload)),
+        Err(error) => shared.failed(&info, index, error),
     }
 }
