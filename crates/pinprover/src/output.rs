@@ -10,6 +10,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::error::Error;
@@ -78,6 +79,18 @@ impl Outputs {
         });
         file.staged = Some(staged.map_err(Error::io("write", &file.target))?);
         Ok(())
+    }
+
+    /// [`write`](Self::write)s a result as JSON for people and programs.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    ///
+    /// # Panics
+    /// As [`write`](Self::write).
+    pub fn write_json(&mut self, option: &'static str, value: &impl Serialize) -> Result<(), Error> {
+        let json = serde_json::to_string_pretty(value).expect("results are plain data") + "\n";
+        self.write(option, |file| file.write_all(json.as_bytes()))
     }
 
     /// Gives every output its name. All or, as far as the system lets us, none.

@@ -80,11 +80,10 @@ impl H2d {
         let report = plan.run(&progress)?;
         drop(progress);
         for (option, _) in files {
-            let content = match option {
-                "--plot" => svg(&report),
-                _ => serde_json::to_string_pretty(&report).expect("results are plain data") + "\n",
-            };
-            outputs.write(option, |file| file.write_all(content.as_bytes()))?;
+            match option {
+                "--plot" => outputs.write(option, |file| file.write_all(svg(&report).as_bytes()))?,
+                _ => outputs.write_json(option, &report)?,
+            }
         }
         outputs.commit()?;
         context.ui.result(&report, || report.text())?;

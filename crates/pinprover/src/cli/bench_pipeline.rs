@@ -12,10 +12,11 @@ use rand_core::SeedableRng;
 use serde::Serialize;
 
 use super::bench_prove::make_key;
+use super::circuit::of_sizes;
 use super::options::positive;
 use super::{Context, Outcome};
 use crate::bench::pipeline::{self, measure, Figures, Measured, Plan, Variant, Work};
-use crate::circuits::{parse_count, BuiltIn, Family, Shape, Size};
+use crate::circuits::{parse_count, BuiltIn, Family, Shape};
 use crate::error::Error;
 use crate::output::Named;
 use crate::proving::ProverBackend;
@@ -109,12 +110,7 @@ impl Pipeline {
                 "--baselines measures without the pool by itself: leave --no-pool out".into(),
             ));
         }
-        let circuits = self
-            .sizes
-            .iter()
-            .map(|&size| BuiltIn::new(self.circuit, Size::Constraints(size)))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|cause| Error::Size { option: "--sizes", cause })?;
+        let circuits = of_sizes(self.circuit, &self.sizes)?;
         let files = [("--trace", &self.trace), ("--json-file", &self.json_file)];
         let files: Vec<Named<'_>> =
             files.iter().filter_map(|(option, file)| Some((*option, file.as_deref()?))).collect();
@@ -165,8 +161,7 @@ impl Pipeline {
             variants: figures,
         };
         if self.json_file.is_some() {
-            let json = serde_json::to_string_pretty(&result).expect("numbers and names are JSON") + "\n";
-            outputs.write("--json-file", |file| file.write_all(json.as_bytes()))?;
+            outputs.write_json("--json-file", &result)?;
         }
         outputs.commit()?;
         context.ui.result(&result, || result.text())?;

@@ -16,9 +16,10 @@ use rand_core::{OsRng, SeedableRng};
 
 use super::bench_prove_peer::{Peer, PeerOptions, MEMORIES};
 use super::bench_prove_table::{BenchResult, Row};
+use super::circuit::of_sizes;
 use super::options::positive;
 use super::{Context, Outcome};
-use crate::circuits::{parse_count, BuiltIn, Family, Instance, Shape, Size};
+use crate::circuits::{parse_count, BuiltIn, Family, Instance, Shape};
 use crate::error::Error;
 use crate::keys::{self, write_proof};
 use crate::output::Named;
@@ -80,12 +81,7 @@ pub(super) struct Work {
 impl BenchProve {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let provers = self.provers(context)?;
-        let circuits = self
-            .sizes
-            .iter()
-            .map(|&size| BuiltIn::new(self.circuit, Size::Constraints(size)))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|cause| Error::Size { option: "--sizes", cause })?;
+        let circuits = of_sizes(self.circuit, &self.sizes)?;
         let file: Vec<Named<'_>> =
             self.json_file.as_deref().map(|path| ("--json-file", path)).into_iter().collect();
         let mut outputs = context.plan(&[], &file)?;
@@ -111,8 +107,7 @@ impl BenchProve {
         drop(progress);
         let result = BenchResult::new(self.circuit.name(), self.rounds, rows);
         if self.json_file.is_some() {
-            let json = serde_json::to_string_pretty(&result).expect("numbers and names are JSON") + "\n";
-            outputs.write("--json-file", |file| file.write_all(json.as_bytes()))?;
+            outputs.write_json("--json-file", &result)?;
         }
         outputs.commit()?;
         context.ui.result(&result, || result.text())?;

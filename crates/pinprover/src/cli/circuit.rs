@@ -29,3 +29,10 @@ impl SizeOptions {
         BuiltIn::new(family, size).map_err(|cause| Error::Size { option, cause })
     }
 }
+
+/// The circuits of `family` with these numbers of constraints, from `--sizes`.
+pub(super) fn of_sizes(family: Family, sizes: &[usize]) -> Result<Vec<BuiltIn>, Error> {
+    let circuit = |&size: &usize| BuiltIn::new(family, Size::Constraints(size));
+    let circuits: Result<_, _> = sizes.iter().map(circuit).collect();
+    circuits.map_err(|cause| Error::Size { option: "--sizes", cause })
+}
